@@ -133,12 +133,11 @@ const (
 	StopAnnotation = Group + "/stop"
 )
 
-// PlacementGate is the scheduling gate of a pod that is not placed yet, unless the manager
-// binds that pod itself. A gated pod holds no resources.
+// PlacementGate is the scheduling gate of a pod that is not placed yet. A gated pod holds no resources.
 const PlacementGate = Group + "/placement"
 
-// SchedulerName is the schedulerName of pods that the manager binds itself. Such a pod waits
-// until the manager places it, and holds no resources while it waits.
+// SchedulerName is the schedulerName of the pods of a MiniCluster that an older manager made with --binder=direct. Such a pod
+// waits, in place of the gate, until the manager binds the pod, and holds no resources while it waits.
 const SchedulerName = "flux-elastic"
 
 // Names of the replicated jobs of a MiniCluster's JobSet. The name of the lead's job is "0",

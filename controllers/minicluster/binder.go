@@ -25,28 +25,11 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// Binder says who binds pods to the nodes that were chosen for them.
-type Binder string
-
-// Binders. A pod that the chosen one cannot bind is left to a scheduler.
-const (
-	// BinderAuto: the API server, when it creates the pods, if it has the policy of config/admission;
-	// else as BinderGate.
-	BinderAuto Binder = "auto"
-	// BinderGate: kube-scheduler, after the pods were pinned.
-	BinderGate Binder = "gate"
-	// BinderDirect: this manager.
-	BinderDirect Binder = "direct"
-)
-
-// Binders are all of them.
-var Binders = []Binder{BinderAuto, BinderGate, BinderDirect}
-
 // errNotDirect says that a pod has the scheduler name of pods that this manager binds, and is none.
 var errNotDirect = errors.New("it has the schedulerName " + v1alpha2.SchedulerName + ", but its JobSet was not made for that")
 
-// bind places a gated pod of a JobSet, with orders for the lead. A pod that replaced it under the same name is not touched. The pod's own gate decides how it is
-// placed, because a manager with other settings may have made it.
+// bind places a gated pod of a JobSet, with orders for the lead. A pod that replaced it under the same name is not touched. A pod
+// without our gate is of a JobSet that an older manager made with --binder=direct.
 func (r *Reconciler) bind(ctx context.Context, set *jobsetapi.JobSet, pod *corev1.Pod, node string, rank int, orders protocol.Orders) error {
 	switch {
 	case protocol.HasGate(pod):
@@ -70,8 +53,7 @@ func (r *Reconciler) ungate(ctx context.Context, pod *corev1.Pod, node string, r
 	return nil
 }
 
-// bindDirectly binds a pod in one write. Only the kubelet checks it again. Its rights are in
-// config/direct.
+// bindDirectly binds a pod in one write. Only the kubelet checks it again. Its rights are in config/direct.
 func (r *Reconciler) bindDirectly(ctx context.Context, pod *corev1.Pod, node string, rank int, orders protocol.Orders) error {
 	err := r.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), protocol.Binding(pod, node, rank, orders))
 	if err == nil || (apierrors.IsConflict(err) && r.isBound(ctx, pod, node)) {
@@ -90,19 +72,15 @@ func (r *Reconciler) isBound(ctx context.Context, pod *corev1.Pod, node string) 
 // chooseBinder decides how the pods of a new JobSet will be placed. The choice stays with the
 // pods.
 func (r *Reconciler) chooseBinder(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
-	if r.Binder == BinderGate || seen.observation.Trial || seen.view.MiniCluster.Spec.Pod.SchedulerName != "" {
+	if r.KeepGates || seen.observation.Trial || seen.view.MiniCluster.Spec.Pod.SchedulerName != "" {
 		return nil
 	}
 	pod, err := checkedPod(seen)
 	if err != nil {
 		return err
 	}
-	switch {
-	case r.needsScheduler(pod):
+	if r.needsScheduler(pod) {
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: only a scheduler can bind them")
-		return nil
-	case r.Binder == BinderDirect:
-		jobset.BindDirectly(set)
 		return nil
 	}
 	return r.bindSetAtAdmission(ctx, seen, set)
@@ -151,7 +129,7 @@ func (a *answers) add(binds bool) {
 
 // MayBind reports whether the API server may bind pods when they are created.
 func (r *Reconciler) MayBind() bool {
-	return r.Binder == BinderAuto && (r.answers.hasBound.Load() || !r.answers.leavesGates.Load())
+	return !r.KeepGates && (r.answers.hasBound.Load() || !r.answers.leavesGates.Load())
 }
 
 // bindSetAtAdmission lets the API server bind the pods of a new JobSet when they are created, if it

@@ -31,10 +31,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
-	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// direct is how a pod is that is bound directly.
+// direct is how the pods of an older manager with --binder=direct are.
 func direct(s *corev1.PodSpec) { s.SchedulingGates, s.SchedulerName = nil, v1alpha2.SchedulerName }
 
 // written is what binders wrote.
@@ -68,14 +67,10 @@ func TestPodsAreBoundByWhatTheyWaitFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if change == nil {
-			jobset.BindDirectly(set)
-			return set
-		}
 		change(&set.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec)
 		return set
 	}
-	gated, bound, ours := setOf(func(*corev1.PodSpec) {}), setOf(nil), setOf(named)
+	gated, bound, ours := setOf(func(*corev1.PodSpec) {}), setOf(direct), setOf(named)
 	for name, tc := range map[string]struct {
 		set               *jobsetapi.JobSet
 		pod               *corev1.Pod
@@ -88,22 +83,20 @@ func TestPodsAreBoundByWhatTheyWaitFor(t *testing.T) {
 		"nothing, with our name":           {ours, fixture.BrokerPod("lmp", 0).Spec(direct).Obj(), 0, 0, true},
 		"nothing, with our name by others": {gated, fixture.BrokerPod("lmp", 0).Pinned("a").Spec(direct).Obj(), 0, 0, true},
 	} {
-		for _, flag := range Binders { // which does not matter
-			t.Run(name, func(t *testing.T) {
-				var w written
-				r := &Reconciler{Client: w.newClient(tc.pod), Binder: flag, Clock: clock.RealClock{}}
-				before := tc.pod.DeepCopy()
-				if err := r.bind(t.Context(), tc.set, tc.pod, "a", 0, protocol.Orders{Quorum: 3}); errors.Is(err, errNotDirect) != tc.refused || (err != nil && !tc.refused) {
-					t.Fatal(err)
-				}
-				if w.patches != tc.patches || len(w.bindings) != tc.bindings {
-					t.Errorf("%d patches, %d Bindings", w.patches, len(w.bindings))
-				}
-				if diff := cmp.Diff(before, tc.pod); diff != "" {
-					t.Errorf("the cache was changed:\n%s", diff)
-				}
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			var w written
+			r := &Reconciler{Client: w.newClient(tc.pod), Clock: clock.RealClock{}}
+			before := tc.pod.DeepCopy()
+			if err := r.bind(t.Context(), tc.set, tc.pod, "a", 0, protocol.Orders{Quorum: 3}); errors.Is(err, errNotDirect) != tc.refused || (err != nil && !tc.refused) {
+				t.Fatal(err)
+			}
+			if w.patches != tc.patches || len(w.bindings) != tc.bindings {
+				t.Errorf("%d patches, %d Bindings", w.patches, len(w.bindings))
+			}
+			if diff := cmp.Diff(before, tc.pod); diff != "" {
+				t.Errorf("the cache was changed:\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -190,23 +183,23 @@ func TestChooseBinder(t *testing.T) {
 	}
 	plain := func(*v1alpha2.MiniClusterSpec) {}
 	for name, tc := range map[string]struct {
-		gate    bool // the flag is gate, and not direct
+		gate    bool // --binder=gate
 		change  func(*v1alpha2.MiniClusterSpec)
 		webhook func(*corev1.PodSpec) // what the API server's pod has besides
-		direct  bool
+		bound   bool
 		// overlooks is true if pods of others may keep nodes free, and the scheduler does not know which.
 		overlooks bool
 	}{
 		"nodes that others may keep free":  {change: plain, overlooks: true},
 		"--binder=gate":                    {gate: true, change: plain},
-		"--binder=direct":                  {change: plain, direct: true},
-		"volumes that are always there":    {change: volumes(v1alpha2.ContainerVolume{EmptyDir: true}, v1alpha2.ContainerVolume{HostPath: "/x"}, v1alpha2.ContainerVolume{ConfigMapName: "c"}), direct: true},
+		"--binder=auto":                    {change: plain, bound: true},
+		"volumes that are always there":    {change: volumes(v1alpha2.ContainerVolume{EmptyDir: true}, v1alpha2.ContainerVolume{HostPath: "/x"}, v1alpha2.ContainerVolume{ConfigMapName: "c"}), bound: true},
 		"a claim":                          {change: volumes(v1alpha2.ContainerVolume{ClaimName: "data"})},
 		"an inline CSI volume":             {change: volumes(v1alpha2.ContainerVolume{CSIDriver: "d"})},
 		"a scheduler of its own":           {change: scheduler("mine")},
 		"the default one, but by its name": {change: scheduler(corev1.DefaultSchedulerName)},
 		"our name":                         {change: scheduler(v1alpha2.SchedulerName)},
-		"as the API server makes it":       {change: plain, webhook: func(s *corev1.PodSpec) { s.SchedulerName = corev1.DefaultSchedulerName }, direct: true},
+		"as the API server makes it":       {change: plain, webhook: func(s *corev1.PodSpec) { s.SchedulerName = corev1.DefaultSchedulerName }, bound: true},
 		"a resource claim by a webhook":    {change: plain, webhook: func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }},
 		"an ephemeral volume by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) {
 			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
@@ -225,36 +218,49 @@ func TestChooseBinder(t *testing.T) {
 		"another scheduler by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) { s.SchedulerName = "batch" }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mc := fixture.MiniCluster("lmp").Size(2).Spec(tc.change).Defaulted()
-			seen := &observed{observation: &life.Observation{}}
-			seen.view.MiniCluster = mc
+			mc := fixture.MiniCluster("lmp").Size(2).Spec(tc.change).Admitted(1, 2, "node-[1-2]").Defaulted()
+			seen := seenOf(t, mc)
 			if tc.webhook != nil {
 				pod, err := jobset.Pod(mc)
 				if err != nil {
 					t.Fatal(err)
 				}
 				tc.webhook(&pod.Spec)
-				seen.check = &check{pod: pod}
+				seen.check = &check{pod: pod, binding: &atomic.Pointer[binding]{}}
 			}
 			set, err := jobset.JobSet(mc, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &Reconciler{Scheduler: &waitingRoom{overlooks: tc.overlooks}, Binder: BinderDirect}
-			if tc.gate {
-				r.Binder = BinderGate
-			}
+			binds := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+				Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+					spec := &object.(*corev1.Pod).Spec
+					spec.NodeName, spec.SchedulingGates = "node-1", nil
+					return nil
+				},
+			}).Build()
+			r := &Reconciler{Client: binds, Scheduler: &waitingRoom{overlooks: tc.overlooks}, KeepGates: tc.gate}
 			if err := r.chooseBinder(t.Context(), seen, set); err != nil {
 				t.Fatal(err)
 			}
-			for _, job := range set.Spec.ReplicatedJobs {
-				pod := &corev1.Pod{Spec: job.Template.Spec.Template.Spec}
-				if protocol.HasGate(pod) == tc.direct {
-					t.Errorf("job %s: its pods have gates %v and scheduler %q", job.Name, pod.Spec.SchedulingGates, pod.Spec.SchedulerName)
-				}
+			if got := jobset.Admitted(set) != ""; got != tc.bound {
+				t.Errorf("its pods are bound as they are made: %v", got)
 			}
 		})
 	}
+}
+
+// seenOf is what a pass has seen of a MiniCluster without pods.
+func seenOf(t *testing.T, mc *v1alpha2.MiniCluster) *observed {
+	t.Helper()
+	seen := &observed{now: fixture.Noon}
+	seen.view.MiniCluster = mc
+	seen.view.Node = func(string) *corev1.Node { return nil }
+	var err error
+	if seen.observation, err = state.Observe(seen.view); err != nil {
+		t.Fatal(err)
+	}
+	return seen
 }
 
 // The API server is asked whether it would bind a pod, and pods that only a scheduler can bind are
@@ -303,13 +309,7 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen := &observed{now: fixture.Noon, observation: &life.Observation{}}
-			seen.view.MiniCluster = mc
-			seen.view.Node = func(string) *corev1.Node { return nil }
-			if seen.observation, err = state.Observe(seen.view); err != nil {
-				t.Fatal(err)
-			}
-			asked := false
+			seen, asked := seenOf(t, mc), false
 			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
 				Create: func(_ context.Context, _ client.WithWatch, object client.Object, options ...client.CreateOption) error {
 					if !slices.Contains(options, client.CreateOption(client.DryRunAll)) || tc.answer == nil {
@@ -320,7 +320,7 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 				},
 			}).Build()
 			before := set.DeepCopy()
-			if err := (&Reconciler{Client: c, Scheduler: &waitingRoom{}, Binder: BinderAuto}).chooseBinder(t.Context(), seen, set); err != nil {
+			if err := (&Reconciler{Client: c, Scheduler: &waitingRoom{}}).chooseBinder(t.Context(), seen, set); err != nil {
 				t.Fatal(err)
 			}
 			want := before
@@ -344,7 +344,7 @@ func TestBindsAtAdmissionOnceAsked(t *testing.T) {
 			return nil
 		},
 	}).Build()
-	r, shared, other := &Reconciler{Client: c, Binder: BinderAuto}, &check{binding: &atomic.Pointer[binding]{}}, &check{binding: &atomic.Pointer[binding]{}}
+	r, shared, other := &Reconciler{Client: c}, &check{binding: &atomic.Pointer[binding]{}}, &check{binding: &atomic.Pointer[binding]{}}
 	for _, step := range []struct {
 		after   time.Duration
 		node    string
@@ -371,9 +371,9 @@ func TestBindsAtAdmissionOnceAsked(t *testing.T) {
 
 // Before the API server was asked, it may bind pods, unless a flag says who does.
 func TestMayBindBeforeAsked(t *testing.T) {
-	for _, binder := range Binders {
-		if got := (&Reconciler{Binder: binder}).MayBind(); got != (binder == BinderAuto) {
-			t.Errorf("--binder=%s: %v", binder, got)
+	for _, keep := range []bool{false, true} {
+		if got := (&Reconciler{KeepGates: keep}).MayBind(); got == keep {
+			t.Errorf("pods keep their gates: %v, and may be bound: %v", keep, got)
 		}
 	}
 }

@@ -44,8 +44,9 @@ type Reconciler struct {
 	Topology []state.TopologyLevel
 	// Workers is how many MiniClusters are reconciled at once.
 	Workers int
-	// Binder binds the pods of new JobSets, if the pods need no scheduler.
-	Binder Binder
+	// KeepGates leaves the pods of new JobSets to kube-scheduler. Without it the API server binds those that need no scheduler,
+	// if it has the policies of config/admission.
+	KeepGates bool
 	// DefaultTTL is how long finished MiniClusters stay whose specs say nothing; 0: for ever.
 	DefaultTTL time.Duration
 

@@ -20,21 +20,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// BindDirectly changes a JobSet before it is created: its pods wait for a Binding by the manager
-// in place of the gate. They get a scheduler name that no other scheduler has. The services pod,
-// for which the manager chooses no node, keeps its gate.
-func BindDirectly(set *jobsetapi.JobSet) {
-	for i := range set.Spec.ReplicatedJobs {
-		if set.Spec.ReplicatedJobs[i].Name == v1alpha2.ServicesJob {
-			continue
-		}
-		spec := &set.Spec.ReplicatedJobs[i].Template.Spec.Template.Spec
-		spec.SchedulingGates = slices.DeleteFunc(spec.SchedulingGates, isPlacementGate)
-		spec.SchedulerName = v1alpha2.SchedulerName
-	}
-}
-
-// BoundDirectly reports whether BindDirectly has changed a JobSet.
+// BoundDirectly reports whether an older manager made a JobSet with --binder=direct: its pods wait for a Binding by the manager
+// in place of the gate, and have a scheduler name that no scheduler has.
 func BoundDirectly(set *jobsetapi.JobSet) bool {
 	return slices.ContainsFunc(set.Spec.ReplicatedJobs, func(job jobsetapi.ReplicatedJob) bool {
 		pod := &job.Template.Spec.Template.Spec

@@ -17,47 +17,24 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
-	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
-func TestBindDirectly(t *testing.T) {
-	mc := fixture.MiniCluster("lmp").Size(3).Defaulted()
+// Only the JobSet of an older manager has pods without our gate and with our scheduler name: a user may choose the name.
+func TestBoundDirectly(t *testing.T) {
 	for name, tc := range map[string]struct {
-		direct    bool
-		gated     bool
-		scheduler string
+		change func(*corev1.PodSpec)
+		want   bool
 	}{
-		"gate":   {false, true, ""},
-		"direct": {true, false, "flux-elastic"},
+		"the gate":                    {func(*corev1.PodSpec) {}, false},
+		"the gate, with our name":     {func(s *corev1.PodSpec) { s.SchedulerName = v1alpha2.SchedulerName }, false},
+		"no gate, with another name":  {func(s *corev1.PodSpec) { s.SchedulingGates = nil }, false},
+		"as an older manager made it": {func(s *corev1.PodSpec) { s.SchedulingGates, s.SchedulerName = nil, v1alpha2.SchedulerName }, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			set := jobSetOf(t, mc)
-			if tc.direct {
-				BindDirectly(set)
-			}
-			if len(set.Spec.ReplicatedJobs) != 2 {
-				t.Fatalf("%d jobs", len(set.Spec.ReplicatedJobs))
-			}
-			for _, job := range set.Spec.ReplicatedJobs {
-				pod := &corev1.Pod{Spec: job.Template.Spec.Template.Spec}
-				if protocol.HasGate(pod) != tc.gated || len(pod.Spec.SchedulingGates) > 1 || pod.Spec.SchedulerName != tc.scheduler {
-					t.Errorf("job %s: gates %v, scheduler %q", job.Name, pod.Spec.SchedulingGates, pod.Spec.SchedulerName)
-				}
-				if !protocol.IsGated(pod) || protocol.PinnedNode(pod) != "" {
-					t.Errorf("job %s: its pods do not wait, but are on %q", job.Name, protocol.PinnedNode(pod))
-				}
-			}
-			// All else is the same.
-			plain := jobSetOf(t, mc)
-			for i := range set.Spec.ReplicatedJobs {
-				was := &plain.Spec.ReplicatedJobs[i].Template.Spec.Template.Spec
-				is := &set.Spec.ReplicatedJobs[i].Template.Spec.Template.Spec
-				is.SchedulingGates, is.SchedulerName = was.SchedulingGates, was.SchedulerName
-			}
-			if diff := cmp.Diff(plain, set); diff != "" {
-				t.Errorf("it differs (-gate +got):\n%s", diff)
-			}
-		})
+		set := jobSetOf(t, fixture.MiniCluster("lmp").Size(3).Defaulted())
+		tc.change(&set.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec)
+		if got := BoundDirectly(set); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ const workersBackoffLimit = 100
 
 // JobSet returns the JobSet of an attempt. It has a Job for the lead, a Job for the followers if
 // there can be several brokers, and a Job for the services if there are any. There is a gated pod
-// for each of Size brokers; BindDirectly replaces the gates. The JobSet never changes, and ends
+// for each of Size brokers. The JobSet never changes, and ends
 // with the lead's Job.
 //
 // All fields are set that JobSet's webhooks would set, so that the result is the same without

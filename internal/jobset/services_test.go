@@ -103,21 +103,6 @@ func TestServicesPodIsNoBroker(t *testing.T) {
 	}
 }
 
-// The services pod keeps its gate even if the manager binds the brokers itself, since the manager
-// chooses no node for it.
-func TestServicesPodIsLeftToAScheduler(t *testing.T) {
-	mc := fixture.MiniCluster("lmp").Spec(withServices).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.SchedulerName = v1alpha2.SchedulerName }).Defaulted()
-	set := jobSetOf(t, mc)
-	BindDirectly(set)
-	for _, job := range set.Spec.ReplicatedJobs {
-		pod := &corev1.Pod{Spec: job.Template.Spec.Template.Spec}
-		isServices := job.Name == v1alpha2.ServicesJob
-		if protocol.HasGate(pod) != isServices || (pod.Spec.SchedulerName == v1alpha2.SchedulerName) == isServices {
-			t.Errorf("job %s: gates %v, scheduler %q", job.Name, pod.Spec.SchedulingGates, pod.Spec.SchedulerName)
-		}
-	}
-}
-
 // A scheduler of the cluster puts the services pod on nodes with Linux, or without the label, where the user wants it.
 func TestServicesPodNeedsLinux(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -18,8 +18,8 @@ import (
 // `make bench-clog` measures, on a cluster of its own and with nothing beside it.
 func TestClogging(t *testing.T) {
 	for name, args := range map[string][]string{
-		"rigid":         {"--seed=1"},
-		"half-directly": {"--seed=2", "--min=half", "--run=3s", "--binder=direct"},
+		"rigid": {"--seed=1"},
+		"half":  {"--seed=2", "--min=half", "--run=3s", "--binder=gate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "clog")

@@ -9,26 +9,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
-	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
-
-// bindDirectly is the flag.
-const bindDirectly = "--binder=direct"
 
 // mayBind gives the manager the rights of config/direct for as long as the test runs.
 func mayBind(t *testing.T) {
@@ -156,91 +148,6 @@ func (s *site) scheduled() int {
 		}
 	}
 	return n
-}
-
-// A manager that binds pods itself needs a right that no other manager has.
-func TestBinderDirect(t *testing.T) {
-	t.Parallel()
-	mayBind(t)
-	t.Run("Binds", bindsDirectly)
-	t.Run("KilledAtEveryBinding", killedAtEveryBinding)
-	t.Run("Volume", bindsWithAVolume)
-}
-
-// One write for each pod, no gate, no scheduler, and what a pod is told as it is placed is in that write.
-func bindsDirectly(t *testing.T) {
-	t.Parallel()
-	s := newOwnSite(t, 3)
-	direct := operator.Operate(s.shared, bindDirectly)
-	pods := s.follow()
-	mc := s.create(s.miniCluster("direct").Size(3).MaxSize(4).Launcher().PodAnnotation(simulator.Runtime, untilTold))
-	s.awaitState(mc, v1alpha2.StateRunning)
-	for _, pod := range s.pods(mc) {
-		if rank, _ := protocol.Rank(&pod); rank == 3 && (!protocol.IsGated(&pod) || pod.Spec.NodeName != "") {
-			t.Errorf("pod %s, which is not needed, is on %q", pod.Name, pod.Spec.NodeName)
-		}
-	}
-	s.endCommand(mc)
-	s.awaitSuccess(mc)
-	for _, pod := range pods.expect(t, 3, 0) {
-		rank, _ := protocol.Rank(pod)
-		if pod.Spec.SchedulerName != v1alpha2.SchedulerName || pod.Labels[v1alpha2.RankLabel] != strconv.Itoa(rank) || pod.Labels[v1alpha2.SelectorLabel] != mc.Name {
-			t.Errorf("pod %s: scheduler %s, labels %v", pod.Name, pod.Spec.SchedulerName, pod.Labels)
-		}
-		if rank == 0 && protocol.Read(pod).Quorum != 3 {
-			t.Errorf("the lead was bound with a quorum of %d", protocol.Read(pod).Quorum)
-		}
-	}
-	seen := direct.Seen()
-	// A pass may repeat, in vain, what the cache does not show yet.
-	if seen["POST pods/binding"] < 3 || seen["PATCH pods"] != 0 {
-		t.Errorf("the manager's writes: %v", seen)
-	}
-	if n := s.scheduled(); n != 0 {
-		t.Errorf("a scheduler bound %d pods", n)
-	}
-	if mc.Status.Admission.Attempt != 1 || s.leadsOf(mc) != 1 {
-		t.Errorf("attempt %d, the command ran %d times", mc.Status.Admission.Attempt, s.leadsOf(mc))
-	}
-}
-
-// The manager that binds is killed at every Binding, and one that would not goes on:
-// what a pod waits for counts.
-func killedAtEveryBinding(t *testing.T) {
-	t.Parallel()
-	killedAt(t, []operator.Write{{Kind: "POST pods/binding", N: 1}, {Kind: "POST pods/binding", N: 2}}, false, bindDirectly)
-}
-
-// Pods with the volume of a claim have the gate, and a scheduler binds them, also if the volume is bound already.
-func bindsWithAVolume(t *testing.T) {
-	t.Parallel()
-	s := newOwnSite(t, 2)
-	operator.Operate(s.shared, bindDirectly)
-	s.createVolume("data")
-	pods := s.follow()
-	withVolume := func(s *v1alpha2.MiniClusterSpec) {
-		s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"data": {ClaimName: "data", Path: "/data"}}
-	}
-	for i, name := range []string{"unbound", "bound"} {
-		s.awaitSuccess(s.create(s.miniCluster(name).Size(2).Spec(withVolume)))
-		pods.expect(t, 2*i+2, 2*i+2)
-		eventually(t, func() error {
-			if n := s.scheduled(); n != 2*i+2 {
-				return fmt.Errorf("the scheduler says that it has bound %d pods", n)
-			}
-			return nil
-		})
-	}
-}
-
-// createVolume makes a claim for a volume that is bound when a pod with it is.
-func (s *site) createVolume(name string) {
-	s.t.Helper()
-	class := &storagev1.StorageClass{
-		ObjectMeta:  metav1.ObjectMeta{Name: s.namespace},
-		Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
-	}
-	s.createVolumeOf(name, nil, class)
 }
 
 // createVolumeOf makes a claim and a volume that some nodes can reach, and before them other objects. The

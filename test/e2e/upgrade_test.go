@@ -4,6 +4,8 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,54 +26,106 @@ import (
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
-// MiniClusters in every state pass from an older version to this one, and back: nothing is lost, restarted or decided
-// twice, and each reaches its end under the version that then runs.
+// MiniClusters pass from an older version to this one, and back.
 func TestUpgrade(t *testing.T) {
 	revision := upgradeFrom(t)
 	t.Run("from-"+revision, func(t *testing.T) {
 		old := checkout(t, revision)
 		defer stopManager(t)()
-		install := func(root string) {
-			t.Helper()
-			if err := env.cluster.Install(t.Context(), root); err != nil {
-				t.Fatal(err)
-			}
-		}
-		defer func() {
-			if err := env.cluster.Install(t.Context(), env.Root); err != nil {
-				t.Error(err)
-			}
-		}()
-		install(old)
-		_, err := os.Stat(filepath.Join(old, "controllers", "scheduler", "ahead.go"))
-		ahead := err == nil
-		m := startOf(t, old)
-		defer func() { m.Stop() }()
-		there, back := makeLives(newSite(t, 7), ahead), makeLives(newSite(t, 7), ahead)
-		replace := func(root string) {
-			t.Helper()
-			before, used := []map[string]kept{there.kept(), back.kept()}, []v1alpha2.MiniClusterQueueStatus{there.used(), back.used()}
-			install(root)
-			m.Stop()
-			m = startOf(t, root)
-			for i, l := range []*upgraded{there, back} {
-				l.awaitPass("after-" + filepath.Base(root))
-				if diff := cmp.Diff(before[i], l.kept()); diff != "" {
-					t.Errorf("another version changed (-before +after):\n%s", diff)
-				}
-				l.awaitUsage(used[i])
-			}
-		}
-		replace(env.Root)
-		for _, l := range []*upgraded{there, back} {
-			l.awaitPods("gated", 0)
-		}
-		there.end()
-		replace(old)
-		back.end()
-		there.record.check(there.site)
-		back.record.check(back.site)
+		defer install(t, env.Root)
+		t.Run("Lives", func(t *testing.T) { upgradesLives(t, old) })
+		t.Run("BoundDirectly", func(t *testing.T) { upgradesBoundDirectly(t, old) })
 	})
+}
+
+// MiniClusters in every state: nothing is lost, restarted or decided twice, and each reaches its end under the version that then
+// runs.
+func upgradesLives(t *testing.T, old string) {
+	t.Helper()
+	install(t, old)
+	ahead := has(t, old, "controllers/scheduler/ahead.go", "")
+	m := startOf(t, old)
+	defer func() { m.Stop() }()
+	there, back := makeLives(newSite(t, 7), ahead), makeLives(newSite(t, 7), ahead)
+	replace := func(root string) {
+		t.Helper()
+		before, used := []map[string]kept{there.kept(), back.kept()}, []v1alpha2.MiniClusterQueueStatus{there.used(), back.used()}
+		install(t, root)
+		m.Stop()
+		m = startOf(t, root)
+		for i, l := range []*upgraded{there, back} {
+			l.awaitPass("after-" + filepath.Base(root))
+			if diff := cmp.Diff(before[i], l.kept()); diff != "" {
+				t.Errorf("another version changed (-before +after):\n%s", diff)
+			}
+			l.awaitUsage(used[i])
+		}
+	}
+	replace(env.Root)
+	for _, l := range []*upgraded{there, back} {
+		l.awaitPods("gated", 0)
+	}
+	there.end()
+	replace(old)
+	back.end()
+	there.record.check(there.site)
+	back.record.check(back.site)
+}
+
+// This version still binds the pods of a MiniCluster that an older manager made with --binder=direct, also those that replace
+// others. With the flag, this version makes MiniClusters as without it.
+func upgradesBoundDirectly(t *testing.T, old string) {
+	t.Helper()
+	if !has(t, old, "internal/jobset/binding.go", "func BindDirectly(") {
+		return // no manager made such pods
+	}
+	const flag = "--binder=direct"
+	mayBind(t)
+	install(t, old)
+	s := newSite(t, 4)
+	m := startOf(t, old, flag)
+	defer func() { m.Stop() }()
+	mc := s.create(s.miniCluster("direct").Size(3).Launcher().PodAnnotation(simulator.Runtime, untilTold))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	isOurs := func(pod *corev1.Pod) bool { return pod.Spec.SchedulerName == v1alpha2.SchedulerName }
+	for i, root := range []string{env.Root, old} {
+		install(t, root)
+		m.Stop()
+		m = startOf(t, root, flag)
+		was := s.podOfRank(mc, i+1)
+		s.delete(was)
+		s.awaitPod(mc, i+1, "on its node again", func(pod *corev1.Pod) bool {
+			return pod.UID != was.UID && pod.Spec.NodeName == was.Spec.NodeName && isOurs(pod)
+		})
+		other := s.create(s.miniCluster(fmt.Sprint("other-", i)))
+		s.awaitSuccess(other)
+		if got, want := isOurs(s.podOfRank(other, 0)), root == old; got != want {
+			t.Errorf("%s: the manager itself bound a pod of a new MiniCluster: %v", root, got)
+		}
+	}
+	s.endCommand(mc)
+	s.awaitSuccess(mc)
+	if mc.Status.Admission.Attempt != 1 || s.leadsOf(mc) != 1 {
+		t.Errorf("attempt %d, the command ran %d times", mc.Status.Admission.Attempt, s.leadsOf(mc))
+	}
+}
+
+// install installs the definitions, rights and policies of a tree.
+func install(t *testing.T, root string) {
+	t.Helper()
+	if err := env.cluster.Install(context.WithoutCancel(t.Context()), root); err != nil {
+		t.Error(err)
+	}
+}
+
+// has reports whether a tree has a file with some text.
+func has(t *testing.T, root, name, text string) bool {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return err == nil && strings.Contains(string(data), text)
 }
 
 // upgradeFrom returns the revision of the older version: UPGRADE_FROM, or else the last tag before this commit, or else
@@ -105,13 +160,13 @@ func checkout(t *testing.T, revision string) (dir string) {
 }
 
 // startOf starts the manager of a tree.
-func startOf(t *testing.T, root string) *harness.Manager {
+func startOf(t *testing.T, root string, flags ...string) *harness.Manager {
 	t.Helper()
 	program := filepath.Join(root, "bin", "manager")
 	if root == env.Root {
 		program = filepath.Join(env.Bin, "manager")
 	}
-	m, err := env.StartProgram(program, env.cluster.ManagerKubeconfig, jobSetEmbedded)
+	m, err := env.StartProgram(program, env.cluster.ManagerKubeconfig, jobSetEmbedded, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

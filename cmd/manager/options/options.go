@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
@@ -25,6 +24,14 @@ import (
 const (
 	JobSetEmbedded = "embedded"
 	JobSetExternal = "external"
+)
+
+// Values of Binder.
+const (
+	BinderAuto = "auto"
+	BinderGate = "gate"
+	// BinderDirect is deprecated, and means BinderAuto. MiniClusters that an older manager made with it are still bound so.
+	BinderDirect = "direct"
 )
 
 // Values of Matcher.
@@ -40,7 +47,7 @@ type Options struct {
 
 	AheadPods       int
 	BatchNodes      labels.Selector
-	Binder          minicluster.Binder
+	Binder          string
 	DefaultTTL      time.Duration
 	Drain           bool
 	MaxBrokers      int

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
@@ -66,9 +65,9 @@ func (o *Options) miniClusters() []Setting {
 			"node labels of the topology, outermost first, with commas between them; placement.topologyKey names one",
 		},
 		{
-			"binder", choice(&o.Binder, minicluster.BinderAuto, minicluster.Binders...),
+			"binder", choice(&o.Binder, BinderAuto, BinderAuto, BinderGate, BinderDirect),
 			"who binds pods to their nodes: auto (the API server if it has the policies of config/admission, else as gate), " +
-				"gate (kube-scheduler), or direct (the manager)",
+				"or gate (kube-scheduler); direct is deprecated, and means auto",
 		},
 		{"ahead-pods", count(&o.AheadPods, 0, 0), "Deprecated: no pods are made before there is room for them"},
 		{
@@ -99,7 +98,7 @@ func (o *Options) fluxion() []Setting {
 	return []Setting{
 		{
 			"matcher", choice(&o.Matcher, MatcherEmbedded, MatcherEmbedded, MatcherFluxion),
-			"who chooses the nodes of a MiniCluster: embedded (the manager) or fluxion (Fluxion's library, in a manager that was built with the tag fluxion)",
+			"who chooses the nodes of a MiniCluster: embedded (the manager) or fluxion (Fluxion's library; the program manager-fluxion can load it)",
 		},
 		{"fluxion-library", plain(&o.FluxionLibrary, "/usr/lib/flux/libreapi_cli.so"), "path of Fluxion's library, of flux-sched 0.52 or later"},
 		{"fluxion-policy", choice(&o.FluxionPolicy, "lonode", "first", "high", "low", "hinode", "lonode", "locality"), "Fluxion's match policy"},
