@@ -19,7 +19,7 @@ COPY . .
 RUN CGO_ENABLED=0 go build -trimpath -ldflags="${LDFLAGS}" -o /manager ./cmd/manager
 
 FROM build AS build-fluxion
-RUN CGO_ENABLED=0 go build -tags=fluxion -trimpath -ldflags="${LDFLAGS}" -o /manager ./cmd/manager
+RUN CGO_ENABLED=0 go -C fluxion build -trimpath -ldflags="${LDFLAGS}" -o /manager ./cmd/manager-fluxion
 
 # This image must have flux-sched 0.52 or later in /usr.
 FROM ${FLUXION_IMAGE} AS fluxion

@@ -72,8 +72,8 @@ BENCH_OUT  ?= $(LOCAL_DIR)/bench
 # How long each reader is fuzzed, and the readers: PACKAGE:TARGET
 FUZZTIME ?= 30s
 FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/hostlist:FuzzParse pkg/fluxion/idset:FuzzParse pkg/fluxion/idset:FuzzEncode \
-            pkg/fluxion/jobspec:FuzzParse pkg/fluxion/jobspec:FuzzParseConstraint \
-            $(addprefix pkg/fluxion/traverser:,FuzzReadJGF FuzzReadGRUG FuzzReadRv1Exec FuzzFind FuzzPartialCancel FuzzUpdate FuzzSession) \
+            fluxion/jobspec:FuzzParse fluxion/jobspec:FuzzParseConstraint \
+            $(addprefix fluxion/traverser:,FuzzReadJGF FuzzReadGRUG FuzzReadRv1Exec FuzzFind FuzzPartialCancel FuzzUpdate FuzzSession) \
             internal/broker:FuzzSettings internal/broker:FuzzFiles test/abuse:FuzzArithmetic
 
 # The name of the manager's image in a release, and the version, which is also the image's tag: see `make release`.
@@ -128,13 +128,13 @@ run: build ## Install the API in the local cluster of LOCAL_DIR, and run the man
 ##@ Build and test
 
 .PHONY: build
-build: ## Build bin/manager, bin/localcluster, bin/resource-query and bin/kubectl-minicluster
+build: ## Build bin/manager, bin/localcluster and bin/kubectl-minicluster
 	go build -o bin/ ./cmd/...
 	ln -sf kubectl-minicluster bin/kubectl_complete-minicluster
 
 .PHONY: build-fluxion
-build-fluxion: ## Build bin/manager-fluxion, a manager that can use Fluxion's own library (--matcher=fluxion)
-	go build -tags=fluxion -o bin/manager-fluxion ./cmd/manager
+build-fluxion: ## Build bin/manager-fluxion, a manager that can use Fluxion's own library (--matcher=fluxion), and bin/resource-query
+	go -C fluxion build -o $(abspath bin)/ ./cmd/...
 
 .PHONY: release
 release: ## Make the files of a release in dist, of a commit: [IMAGE=flux-elastic] [VERSION=v0.1.0] [SIGN_KEY=]
@@ -222,9 +222,10 @@ e2e-tools: control-plane ## Run the programs for development: the demo, bench-cl
 	$(call passed,$@)
 
 .PHONY: test-fluxion
-test-fluxion: ## Test with Fluxion's own library, and with flux-sched's resource-query: FLUXION_LIBRARY= [RESOURCE_QUERY=]
-	@test -n "$(FLUXION_LIBRARY)" || { echo "set FLUXION_LIBRARY: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
-	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager/app ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi
+test-fluxion: ## Test the module fluxion, also beside Fluxion's own library and flux-sched's resource-query: [FLUXION_LIBRARY=.../libreapi_cli.so] [RESOURCE_QUERY=] [TEST_ARGS=]
+	$(call begin,$@)
+	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go -C fluxion test -count=1 $(TEST_ARGS) ./...
+	$(call passed,$@)
 
 .PHONY: test-browser
 test-browser: ## Test the web page in Chromium, and print figures: [SCREENSHOTS=DIR] [TEST_ARGS=]
@@ -291,13 +292,15 @@ bench-go: ## Run the benchmarks of packages
 
 .PHONY: bench-fluxion
 bench-fluxion: ## Run the benchmarks of the matcher, also with Fluxion's own library: [FLUXION_LIBRARY=.../libreapi_cli.so]
-	go test -run='^$$' -bench='Gang|Match' -benchtime=200x -benchmem ./pkg/fluxion ./pkg/fluxion/traverser
-	go test -run='^$$' -bench='New|Read' -benchtime=3x -benchmem ./pkg/fluxion ./pkg/fluxion/traverser
-	go test -run='^$$' -bench=. -benchtime=5x ./pkg/fluxion/reapi
-	go test -run='^$$' -bench=. -benchtime=20x ./internal/reapigraph
+	go test -run='^$$' -bench='Gang|Match' -benchtime=200x -benchmem ./pkg/fluxion
+	go test -run='^$$' -bench='New|Read' -benchtime=3x -benchmem ./pkg/fluxion
+	go -C fluxion test -run='^$$' -bench='Match' -benchtime=200x -benchmem ./traverser
+	go -C fluxion test -run='^$$' -bench='New|Read' -benchtime=3x -benchmem ./traverser
+	go -C fluxion test -run='^$$' -bench=. -benchtime=5x ./reapi
+	go -C fluxion test -run='^$$' -bench=. -benchtime=20x ./reapigraph
 
 .PHONY: bench-clog
-bench-clog: build ## Run the clogging experiment, many gangs at once on a new cluster: [SIZES=64x6,32x10,..] [SEED=1] [NODES=149] [MIN=rigid|half] [RUN=10s] [LIMIT=180s] [BINDER=auto|gate|direct] [KUEUE=false|true] [OUT=.local/clog]
+bench-clog: build ## Run the clogging experiment, many gangs at once on a new cluster: [SIZES=64x6,32x10,..] [SEED=1] [NODES=149] [MIN=rigid|half] [RUN=10s] [LIMIT=180s] [BINDER=auto|gate] [KUEUE=false|true] [OUT=.local/clog]
 	bin/localcluster clog --dir=$(OUT) --port=0 --nodes=$(NODES) --node-cpu=$(NODE_CPU) --sizes=$(SIZES) --seed=$(SEED) --min=$(MIN) --run=$(RUN) --limit=$(LIMIT) --binder=$(BINDER) --kueue=$(KUEUE)
 
 .PHONY: bench-autoscale
@@ -311,11 +314,11 @@ bench-queue: ## Compare the queue with textbook schedulers, in virtual time, and
 .PHONY: conformance
 conformance: ## Run the test scripts of a flux-sched checkout against resource-query: FLUX_SCHED_SRC=
 	@test -n "$(FLUX_SCHED_SRC)" || { echo "set FLUX_SCHED_SRC: make conformance FLUX_SCHED_SRC=DIR" >&2; exit 1; }
-	FLUX_SCHED_SRC=$(abspath $(FLUX_SCHED_SRC)) go test -count=1 -v ./test/conformance
+	FLUX_SCHED_SRC=$(abspath $(FLUX_SCHED_SRC)) go -C fluxion test -count=1 -v ./conformance
 
 .PHONY: fuzz
 fuzz: ## Fuzz every reader for FUZZTIME: [FUZZTIME=30s]
-	set -e; for target in $(FUZZ); do go test -run='^$$' -fuzz="^$${target#*:}$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./$${target%:*}; done
+	set -e; for target in $(FUZZ); do go -C $${target%:*} test -run='^$$' -fuzz="^$${target#*:}$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s .; done
 
 ##@ Develop
 
@@ -347,8 +350,8 @@ format: ## Format Go, shell and YAML
 .PHONY: lint
 lint: ## Lint Go (with the layers of docs/architecture.md), shell and YAML
 	$(TOOL) golangci-lint run
-	$(TOOL) golangci-lint run --build-tags=fluxion ./cmd/manager/...
 	$(TOOL) golangci-lint run --build-tags=real ./test/e2e-real
+	go -C fluxion tool -modfile=../hack/tools/go.mod golangci-lint run
 	go -C hack/release tool -modfile=../tools/go.mod golangci-lint run
 	$(TOOL) shfmt -d $(SHELLS)
 	@command -v shellcheck >/dev/null || { echo "make lint needs shellcheck: apt-get install shellcheck, brew install shellcheck" >&2; exit 1; }
@@ -358,21 +361,22 @@ lint: ## Lint Go (with the layers of docs/architecture.md), shell and YAML
 .PHONY: verify
 verify: generate lint ## Check that generated files are up to date, and lint; fails on a diff, so commit first
 	go vet ./...
-	go vet -tags=fluxion ./cmd/manager/...
 	go vet -tags=real ./test/e2e-real
+	go -C fluxion vet ./...
 	go -C hack/release vet ./...
 	go -C hack/browser vet ./...
 	go -C hack/monitoring vet ./...
-	for dir in . hack/browser hack/controlplane hack/controlplane/coredns hack/controlplane/karpenter hack/controlplane/kueue hack/controlplane/v1.36 hack/monitoring hack/release hack/tools; do (cd $$dir && GOTOOLCHAIN=auto go mod tidy -diff) || exit; done
+	for dir in . fluxion hack/browser hack/controlplane hack/controlplane/coredns hack/controlplane/karpenter hack/controlplane/kueue hack/controlplane/v1.36 hack/monitoring hack/release hack/tools; do (cd $$dir && GOTOOLCHAIN=auto go mod tidy -diff) || exit; done
 	git diff --exit-code
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities that the programs reach; needs a database: [VULNDB=https://vuln.go.dev|file:///DIR]
 	$(TOOL) govulncheck -db=$(VULNDB) ./...
+	go -C fluxion tool -modfile=../hack/tools/go.mod govulncheck -db=$(VULNDB) ./...
 
 .PHONY: presubmit
-presubmit: verify test test-browser e2e-tools e2e-upgrade e2e-older e2e-kueue-facts e2e-kueue e2e-autoscale e2e-real ## Run all that CI may run, whatever has changed
+presubmit: verify test test-fluxion test-browser e2e-tools e2e-upgrade e2e-older e2e-kueue-facts e2e-kueue e2e-autoscale e2e-real ## Run all that CI may run, whatever has changed
 
 .PHONY: due
 due: ## Print the suites that CI would run, and why: those whose sources, versions or programs changed since they passed here

@@ -56,11 +56,19 @@ func inputsOf(ctx context.Context, root string, s *suite) (inputs, error) {
 	return in, nil
 }
 
+// module is the module of a package. One that is replaced by a directory is part of the checkout.
+type module struct {
+	Path, Version string
+	Replace       *module
+}
+
+func (m *module) isHere() bool { return m.Version == "" || m.Replace != nil && m.Replace.Version == "" }
+
 // listed is a package as go list describes it.
 type listed struct {
 	Dir                                                   string
 	Standard                                              bool
-	Module                                                *struct{ Path, Version string }
+	Module                                                *module
 	GoFiles, CgoFiles, CFiles, HFiles, SFiles, EmbedFiles []string
 }
 
@@ -102,7 +110,7 @@ func (in inputs) addPackage(root string, p *listed, idle []string, sources map[s
 	switch {
 	case p.Standard || p.Module == nil: // `go` has the version; or the main function that go test writes
 		return
-	case p.Module.Version != "":
+	case !p.Module.isHere():
 		in[p.Module.Path] = p.Module.Version
 		return
 	}

@@ -249,6 +249,7 @@ func TestSuitesOfTheCheckout(t *testing.T) {
 		"e2e-tools":       {[]string{"cmd/localcluster", "dev/clog", "dev/bench", "dev/simulator", "examples", "controllers/scheduler"}, []string{"controllers/minicluster"}},
 		"e2e-upgrade":     {[]string{lifeOf, "test/e2e", "controllers/minicluster"}, []string{kueue, scaleup}},
 		"e2e-older":       {[]string{"hack/controlplane/v1.36", "go.mod"}, []string{lifeOf, "test/e2e"}},
+		"test-fluxion":    {[]string{"fluxion", "pkg/fluxion", "github.com/ebitengine/purego"}, []string{lifeOf, "controllers/minicluster"}},
 		"test-browser":    {[]string{"hack/browser", "internal/dashboard", "dev/stage/serve", "github.com/chromedp/chromedp"}, []string{kueue}},
 	} {
 		t.Run(target, func(t *testing.T) {

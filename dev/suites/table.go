@@ -87,6 +87,12 @@ var suites = []suite{
 		target: "e2e-older", files: join(controlPlane, []string{"go.mod"}),
 	},
 	{
+		// What matches jobspecs, and what lets Fluxion's own library choose nodes: the default manager has neither.
+		target: "test-fluxion", module: "fluxion", packages: []string{"./..."}, files: []string{"fluxion"},
+		idle:      []string{"api", "cmd", "controllers", "internal", "pkg/elastic"}, // they are in manager-fluxion
+		variables: []string{"FLUXION_LIBRARY", "RESOURCE_QUERY"},
+	},
+	{
 		target: "test-browser", module: "hack/browser", packages: []string{"."}, programs: []string{"./dev/stage/serve"},
 		variables: []string{"CHROMIUM"},
 		commands:  [][]string{{"sh", "-c", "for name in chromium chromium-browser google-chrome; do $name --version; done"}},

@@ -39,7 +39,6 @@ var raised = map[string]struct {
 	"docs/benchmarks.md":             {Reading{Sentence: 18.6}, "sentences full of numbers"},
 	"docs/comparison.md":             {Reading{Pronouns: 5.3, Sentence: 17.4}, "not yet rewritten"},
 	"docs/elasticity.md":             {Reading{Pronouns: 4.6}, "not yet rewritten"},
-	"docs/fluxion.md":                {Reading{Pronouns: 5.2}, "for developers, not yet rewritten"},
 	"docs/glossary.md":               {Reading{Pronouns: 5.6}, "definitions of adjectives begin with: said of a pod that"},
 	"docs/reference/api.md":          {Reading{Lines: 1300}, "generated: every field of the API"},
 	"docs/support.md":                {Reading{Pronouns: 4.3}, "columns of versions end with: others"},

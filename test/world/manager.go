@@ -61,7 +61,7 @@ func (w *World) startManager(name string) *manager {
 	config := &rest.Config{Host: apiserver.Host, Transport: m.arm}
 	go func() {
 		defer cancel() // for what a manager that ends by itself leaves behind
-		m.ended <- app.Run(ctx, config, o, m.clock)
+		m.ended <- app.Run(ctx, config, o, nil, m.clock)
 	}()
 	return m
 }

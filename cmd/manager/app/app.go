@@ -35,6 +35,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/controllers/metrics"
 	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/version"
 	"github.com/flux-elastic/flux-elastic/internal/weight"
@@ -44,13 +45,10 @@ import (
 const leaseDuration = 20 * time.Second
 
 // Run runs a manager with the options in the cluster of a config until the context ends. A process may run several
-// managers, one after the other. It reads the time from a clock, and logs to the logger of the context, if there is one.
-func Run(ctx context.Context, config *rest.Config, o *options.Options, clock clock.WithTicker) error {
+// managers, one after the other. The matcher chooses the nodes of gangs; nil is the embedded matcher. Run reads the time from a
+// clock, and logs to the logger of the context, if there is one.
+func Run(ctx context.Context, config *rest.Config, o *options.Options, matcher ledger.Matcher, clock clock.WithTicker) error {
 	warn(ctrl.LoggerFrom(ctx), o)
-	matcher, err := openMatcher(o)
-	if err != nil {
-		return err
-	}
 	endpoint, err := metricsOptions(o)
 	if err != nil {
 		return err

@@ -44,6 +44,9 @@ func warn(log logr.Logger, o *options.Options) {
 	if o.AheadPods > 0 {
 		log.Info("--ahead-pods is deprecated and does nothing: no pods are made before there is room for them")
 	}
+	if o.Binder == options.BinderDirect {
+		log.Info("--binder=direct is deprecated and means auto: the manager binds only the pods of MiniClusters that an older manager made with this flag")
+	}
 }
 
 // setup adds the controllers and the probes to a manager.
@@ -69,7 +72,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 	reconciler := &minicluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(minicluster.FieldOwner),
 		Scheduler: queues, Kueue: kueue, Clock: clock, Topology: o.TopologyLevels, Workers: o.Workers,
-		Binder: o.Binder, DefaultTTL: o.DefaultTTL, MaxBrokers: o.MaxBrokers, DNS: clusterDNS(),
+		KeepGates: o.Binder == options.BinderGate, DefaultTTL: o.DefaultTTL, MaxBrokers: o.MaxBrokers, DNS: clusterDNS(),
 	}
 	queues.MayBind = reconciler.MayBind
 	if err := reconciler.SetupWithManager(ctx, mgr); err != nil {

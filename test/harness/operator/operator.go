@@ -81,7 +81,7 @@ func (o *Operator) Start(flags ...string) error {
 	go func() {
 		defer close(ended)
 		for {
-			err := app.Run(ctx, config, settings, harness.WallClock)
+			err := app.Run(ctx, config, settings, nil, harness.WallClock)
 			if ctx.Err() != nil {
 				return
 			}

@@ -54,7 +54,7 @@ func TestManager(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- app.Run(ctx, &rest.Config{Host: apiserver.Host, Transport: server.Transport(identity)}, settings, clock.RealClock{})
+			ended <- app.Run(ctx, &rest.Config{Host: apiserver.Host, Transport: server.Transport(identity)}, settings, nil, clock.RealClock{})
 		}()
 		c := server.Client(apiserver.Admin)
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"kubernetes.io/hostname": "n1"}}}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
+	"github.com/flux-elastic/flux-elastic/fluxion/jobspec"
 )
 
 // cluster makes racks of 100 nodes of 8 cores each.

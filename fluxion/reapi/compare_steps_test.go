@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/reapi"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
+	"github.com/flux-elastic/flux-elastic/fluxion/jobspec"
+	"github.com/flux-elastic/flux-elastic/fluxion/reapi"
+	"github.com/flux-elastic/flux-elastic/fluxion/traverser"
 )
 
 // A step that returns two empty answers was not done, because the library does not survive

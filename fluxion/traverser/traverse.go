@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
+	"github.com/flux-elastic/flux-elastic/fluxion/jobspec"
 )
 
 // search is one traversal. It looks for a request during a window of time, and marks the

@@ -12,7 +12,7 @@
 // The scripts run with a sharness of our own (sharness.sh). Cases that need flux
 // or jq are skipped where these are not in the PATH. With
 //
-//	go test ./test/conformance -v -run //t3008
+//	go test ./conformance -v -run //t3008
 //
 // one script is run, and what differs is shown.
 package conformance
@@ -33,7 +33,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
+	"github.com/flux-elastic/flux-elastic/fluxion/jobspec"
 )
 
 // floor is how many cases have not failed: they have passed, or were skipped with
@@ -156,7 +156,7 @@ func layOut(t *testing.T) string {
 		self, err := os.Executable()
 		check(t, err)
 		link(t, self, validate)
-		build := exec.Command("go", "build", "-o", query, "github.com/flux-elastic/flux-elastic/cmd/resource-query")
+		build := exec.Command("go", "build", "-o", query, "../cmd/resource-query")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("Building resource-query: %v\n%s", err, out)
 		}

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
+	"github.com/flux-elastic/flux-elastic/fluxion/traverser"
 )
 
 const usage = `resource-query matches jobspecs on a resource graph.

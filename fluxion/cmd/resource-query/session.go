@@ -15,8 +15,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
+	"github.com/flux-elastic/flux-elastic/fluxion/jobspec"
+	"github.com/flux-elastic/flux-elastic/fluxion/traverser"
 )
 
 // session is the state that commands use.

@@ -14,7 +14,8 @@ import (
 	"testing"
 
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/reapi"
+
+	"github.com/flux-elastic/flux-elastic/fluxion/reapi"
 )
 
 // lonode is the policy of most tests: one node after the other, in the order of the graph.

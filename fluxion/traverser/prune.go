@@ -3,7 +3,7 @@
 
 package traverser
 
-import "github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
+import "github.com/flux-elastic/flux-elastic/fluxion/jobspec"
 
 // prune is the reason why the traversal does not go below a vertex; nil if it does.
 func (s *search) prune(u int32, v *vertex, wanted []*request, exclusive bool, avail int64) error {

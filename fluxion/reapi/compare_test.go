@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/reapi"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
+	"github.com/flux-elastic/flux-elastic/fluxion/reapi"
+	"github.com/flux-elastic/flux-elastic/fluxion/traverser"
 )
 
 // TestLibrary does the same random steps on a random graph with Fluxion's library and with

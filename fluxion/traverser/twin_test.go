@@ -11,7 +11,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
+	"github.com/flux-elastic/flux-elastic/fluxion/jobspec"
 )
 
 // twin is the naive twin of a matcher: it has no filters, no index and no timelines. It

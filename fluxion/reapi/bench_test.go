@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/reapi"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
+	"github.com/flux-elastic/flux-elastic/fluxion/jobspec"
+	"github.com/flux-elastic/flux-elastic/fluxion/reapi"
+	"github.com/flux-elastic/flux-elastic/fluxion/traverser"
 )
 
 // racks is the JGF of a cluster of racks of 100 nodes of 8 cores each.

@@ -3,7 +3,7 @@
 
 package traverser
 
-import "github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
+import "github.com/flux-elastic/flux-elastic/fluxion/jobspec"
 
 // request is a resource of a jobspec, compiled for one graph.
 type request struct {

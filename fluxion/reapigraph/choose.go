@@ -6,7 +6,7 @@ package reapigraph
 import (
 	"fmt"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/reapi"
+	"github.com/flux-elastic/flux-elastic/fluxion/reapi"
 )
 
 // These are the types of vertices below the cluster. Domains of all levels share a type, because

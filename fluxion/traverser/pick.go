@@ -9,7 +9,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
+	"github.com/flux-elastic/flux-elastic/fluxion/jobspec"
 )
 
 // quick searches by index. It reports whether an index could be used; if not, it does

@@ -9,7 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
+	"github.com/flux-elastic/flux-elastic/fluxion/traverser"
 )
 
 // document is JGF.

@@ -24,7 +24,7 @@
 // is the same as Distinct.
 //
 // Importing this package makes a binary that needs a dynamic loader and libc: import
-// it from files with the build tag fluxion alone.
+// it only in programs of this module.
 package reapigraph
 
 import (
@@ -33,7 +33,8 @@ import (
 	"strings"
 
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/reapi"
+
+	"github.com/flux-elastic/flux-elastic/fluxion/reapi"
 )
 
 // Policies are the match policies of Fluxion that Open takes. The missing ones always give

@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
+
+	"github.com/flux-elastic/flux-elastic/fluxion/traverser"
 )
 
 // command is a command at the prompt.

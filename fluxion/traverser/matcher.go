@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
+	"github.com/flux-elastic/flux-elastic/fluxion/jobspec"
 )
 
 // An operation fails with one of these errors, by errors.Is. Fluxion calls them EBUSY,
