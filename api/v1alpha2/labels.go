@@ -21,8 +21,7 @@ const (
 
 	// RankLabel is on every placed pod, and on the services pod with the value "services". The
 	// value is the pod's rank in the Flux instance, "0" for the lead. The label is set when the
-	// pod is placed. If the manager binds the pod itself, Kubernetes 1.35 or later copies the
-	// label from the Binding.
+	// pod is placed.
 	RankLabel = "job-index"
 
 	// ExclusiveLabel is on every pod of a broker that has its node alone. The value is "true".

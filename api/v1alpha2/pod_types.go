@@ -48,7 +48,7 @@ type PodSpec struct {
 	// schedulerName is the scheduler that binds the pods to the nodes that were
 	// chosen for them. Default: the cluster's default scheduler.
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self != 'flux-elastic'",message="schedulerName must not be flux-elastic: the manager alone gives pods this name"
+	// +kubebuilder:validation:XValidation:rule="self != 'flux-elastic'",message="schedulerName must not be flux-elastic: this name is reserved"
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`
 

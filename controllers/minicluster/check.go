@@ -326,7 +326,7 @@ func faultOf(at time.Time, pod, services *corev1.Pod, before int) *check {
 }
 
 // otherScheduler refuses pods that would pass for pods that the manager binds.
-const otherScheduler = "the pods would have the schedulerName " + v1alpha2.SchedulerName + ", which the manager alone gives to pods"
+const otherScheduler = "the pods would have the schedulerName " + v1alpha2.SchedulerName + ", which is reserved"
 
 // sortOut completes a check after an error of a dry run.
 func sortOut(asked *check, reason, what string, before int, err error) (*check, error) {

@@ -26,7 +26,7 @@
 // of vertices that the first graph of the process has had (fixed after flux-sched 0.54).
 //
 // A binary with this package needs a dynamic loader and libc, also with CGO_ENABLED=0. So
-// programs that must stay static import this package only in files with a build tag.
+// programs that must stay static do not import this package.
 //
 // # The tests
 //
