@@ -134,7 +134,7 @@ build: ## Build bin/manager, bin/localcluster and bin/kubectl-minicluster
 
 .PHONY: build-fluxion
 build-fluxion: ## Build bin/manager-fluxion, a manager that can use Fluxion's own library (--matcher=fluxion), and bin/resource-query
-	go -C fluxion build -o $(abspath bin)/ ./cmd/...
+	go -C fluxion build -ldflags=-X=github.com/flux-elastic/flux-elastic/internal/version.version=$(VERSION) -o $(abspath bin)/ ./cmd/...
 
 .PHONY: release
 release: ## Make the files of a release in dist, of a commit: [IMAGE=flux-elastic] [VERSION=v0.1.0] [SIGN_KEY=]
@@ -256,10 +256,12 @@ e2e-real-faults e2e-real-lives:
 race: export CGO_ENABLED = 1
 race: kueue ## Run the tests with the race detector, also in the managers that they start (needs a C compiler)
 	GOFLAGS=-race GORACE=halt_on_error=1 go test -timeout=90m $(TEST_ARGS) $(TEST)
+	$(if $(filter ./...,$(TEST)),GOFLAGS=-race GORACE=halt_on_error=1 go -C fluxion test -timeout=90m $(TEST_ARGS) ./...)
 
 .PHONY: deflake
 deflake: kueue ## Run the tests ten times over, in random order: [TEST=] [TEST_ARGS=]
 	go test -count=10 -shuffle=on -timeout=450m $(TEST_ARGS) $(TEST)
+	$(if $(filter ./...,$(TEST)),go -C fluxion test -count=10 -shuffle=on -timeout=450m $(TEST_ARGS) ./...)
 
 .PHONY: e2e-faults
 e2e-faults: control-plane ## Run many MiniClusters with faults, and kill the manager and remove nodes at random: [FAULTS_FOR=10m] [FAULTS_SEED=1]

@@ -18,8 +18,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/test/lives"
 )
 
-// What is the same on simulated nodes, where TestLives has the same lives. They are all there
-// at once, and wait for each other: a node has room for three brokers.
+// What is the same on simulated nodes, where TestLives has the same lives. They are there at
+// once, but for those that grow, and wait for each other: a node has room for three brokers.
 func testLives(c *cluster) {
 	var node corev1.Node
 	if err := c.client.Get(c.Context(), client.ObjectKey{Name: localcluster.RealNodeName(0)}, &node); err != nil {

@@ -5,7 +5,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,7 +33,7 @@ func TestUpgrade(t *testing.T) {
 		defer stopManager(t)()
 		defer install(t, env.Root)
 		t.Run("Lives", func(t *testing.T) { upgradesLives(t, old) })
-		t.Run("BoundDirectly", func(t *testing.T) { upgradesBoundDirectly(t, old) })
+		t.Run("BoundDirectly", func(t *testing.T) { upgradesBoundDirectly(t) })
 	})
 }
 
@@ -43,7 +42,8 @@ func TestUpgrade(t *testing.T) {
 func upgradesLives(t *testing.T, old string) {
 	t.Helper()
 	install(t, old)
-	ahead := has(t, old, "controllers/scheduler/ahead.go", "")
+	_, err := os.Stat(filepath.Join(old, "controllers", "scheduler", "ahead.go"))
+	ahead := err == nil
 	m := startOf(t, old)
 	defer func() { m.Stop() }()
 	there, back := makeLives(newSite(t, 7), ahead), makeLives(newSite(t, 7), ahead)
@@ -74,11 +74,9 @@ func upgradesLives(t *testing.T, old string) {
 
 // This version still binds the pods of a MiniCluster that an older manager made with --binder=direct, also those that replace
 // others. With the flag, this version makes MiniClusters as without it.
-func upgradesBoundDirectly(t *testing.T, old string) {
+func upgradesBoundDirectly(t *testing.T) {
 	t.Helper()
-	if !has(t, old, "internal/jobset/binding.go", "func BindDirectly(") {
-		return // no manager made such pods
-	}
+	old := checkout(t, lastWith(t, "internal/jobset/binding.go", "func BindDirectly("))
 	const flag = "--binder=direct"
 	mayBind(t)
 	install(t, old)
@@ -114,18 +112,18 @@ func upgradesBoundDirectly(t *testing.T, old string) {
 func install(t *testing.T, root string) {
 	t.Helper()
 	if err := env.cluster.Install(context.WithoutCancel(t.Context()), root); err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
 }
 
-// has reports whether a tree has a file with some text.
-func has(t *testing.T, root, name, text string) bool {
+// lastWith returns the last revision of which a file has some text.
+func lastWith(t *testing.T, name, text string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
+	out, err := exec.CommandContext(t.Context(), "git", "-C", env.Root, "log", "-1", "--format=%H", "-S"+text, "--", name).Output()
+	if err != nil || len(out) == 0 {
+		t.Skipf("the history of this clone has no revision with %q in %s: %v", text, name, err)
 	}
-	return err == nil && strings.Contains(string(data), text)
+	return strings.TrimSpace(string(out)) + "^"
 }
 
 // upgradeFrom returns the revision of the older version: UPGRADE_FROM, or else the last tag before this commit, or else

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/internal/dashboard"
 )
 
 // page is what a verb prints about a MiniCluster. Without a verb there is none.
@@ -50,12 +51,14 @@ func (s *screen) keyOfList(name string) page {
 	case "/":
 		s.typing = true
 	case "esc":
-		s.filter = ""
+		s.filter, s.cursor.id = "", s.cursor.chosen()
 	case "d":
-		s.doomed = s.cursor.chosen()
+		s.cursor.id = s.cursor.chosen()
+		s.doomed = s.cursor.id
 	default:
 		if verb := verbOf[name]; verb != "" && s.cursor.chosen() != "" {
-			return s.turnTo(page{verb, s.cursor.chosen()})
+			s.cursor.id = s.cursor.chosen()
+			return s.turnTo(page{verb, s.cursor.id})
 		}
 		s.scroll(s.step(name))
 	}
@@ -83,7 +86,7 @@ func (s *screen) turnTo(p page) page {
 // keyOfPage carries out a key while a page is open.
 func (s *screen) keyOfPage(name string) page {
 	switch verb := verbOf[name]; {
-	case slices.Contains([]string{"esc", "q", "backspace", "enter"}, name):
+	case slices.Contains([]string{"esc", "q", "backspace"}, name):
 		s.page, s.text, s.offset = page{}, "", 0
 	case verb != "":
 		return s.turnTo(page{verb, s.page.id})
@@ -111,7 +114,16 @@ func (s *screen) show(of page, text string) {
 	case of.verb == "delete":
 		s.note = text
 	case of == s.page:
-		s.text = text
+		if s.text = text; of.verb == "logs" {
+			s.offset = far
+		}
+	}
+}
+
+// spare drops the question about a MiniCluster that is gone.
+func (s *screen) spare(c *scene) {
+	if !slices.ContainsFunc(c.view.MiniClusters, func(mc dashboard.MiniCluster) bool { return mc.ID == s.doomed }) {
+		s.doomed = ""
 	}
 }
 
@@ -132,10 +144,12 @@ func (c *cursor) chosen() string {
 
 // follow keeps the cursor at the chosen MiniCluster, wherever the list has it now.
 func (c *cursor) follow(ids []string) {
-	if c.ids = ids; c.id != "" && slices.Contains(ids, c.id) {
-		c.at = slices.Index(ids, c.id)
+	c.ids = ids
+	if at := slices.Index(ids, c.id); at >= 0 {
+		c.at = at
+		return
 	}
-	c.at = max(0, min(c.at, len(ids)-1))
+	c.at, c.id = max(0, min(c.at, len(ids)-1)), ""
 }
 
 // move moves the cursor by some lines.

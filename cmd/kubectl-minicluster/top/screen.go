@@ -102,7 +102,7 @@ func (s *screen) draw(c *scene) string {
 	for len(lines) < s.height-1 {
 		lines = append(lines, "")
 	}
-	lines = append(lines, s.foot(c, len(body), len(shown)))
+	lines = append(lines[:max(0, min(len(lines), s.height-1))], s.foot(c, len(body), len(shown)))
 	for i, line := range lines {
 		lines[i] = lipgloss.NewStyle().MaxWidth(s.width).Render(access.PlainLine(line))
 	}
@@ -228,14 +228,21 @@ func (s *screen) bar() string {
 	return strings.Join(names, "   ")
 }
 
-func (s *screen) foot(c *scene, all, shown int) string {
+// says is what the last line says of a key: what is typed, asked or done; "" if there is nothing.
+func (s *screen) says() string {
 	switch {
 	case s.typing:
 		return "/" + s.filter + "▏"
 	case s.doomed != "":
-		return bad.Render("Delete " + c.label(s.doomed) + ", its pods and its log? y: yes, any other key: no")
-	case s.note != "":
-		return s.note
+		return bad.Render("y deletes " + s.doomed + " with its pods and its log, any other key keeps it")
+	}
+	return s.note
+}
+
+func (s *screen) foot(c *scene, all, shown int) string {
+	switch {
+	case s.says() != "":
+		return s.says()
 	case s.page.verb == "" && len(c.missing) > 0 && s.offset == 0 && s.filter == "":
 		return waits.Render("Without the right to list " + strings.Join(c.missing, ", ") + ", a part is not shown.")
 	}

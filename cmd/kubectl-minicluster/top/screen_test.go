@@ -14,6 +14,8 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/internal/dashboard"
@@ -227,11 +229,13 @@ func TestPages(t *testing.T) {
 		lines[29] != "esc back enter status w why l log" {
 		t.Errorf("the answer:\n%s", strings.Join(lines, "\n"))
 	}
-	if do := s.key("l"); do != (page{"logs", "b/starts"}) {
-		t.Errorf("l runs %+v", do)
+	for name, verb := range map[string]string{"w": "why", "enter": "status", "l": "logs"} {
+		if do := s.key(name); do != (page{verb, "b/starts"}) {
+			t.Errorf("%s runs %+v", name, do)
+		}
 	}
+	s.key("l")
 	s.show(s.page, strings.Repeat("line\n", 100))
-	s.key("end")
 	if text := ansi.Strip(s.draw(c)); !strings.Contains(text, "74 to 100 of 100") {
 		t.Errorf("the end:\n%s", text)
 	}
@@ -247,7 +251,7 @@ func TestDelete(t *testing.T) {
 	s.draw(c)
 	last := func() string { return shown(s, c)[29] }
 	s.key("d")
-	if got := last(); got != "Delete a/runs, its pods and its log? y: yes, any other key: no" {
+	if got := last(); got != "y deletes a/runs with its pods and its log, any other key keeps it" {
 		t.Errorf("it asks %q", got)
 	}
 	if do := s.key("enter"); do != (page{}) || s.doomed != "" {
@@ -265,6 +269,15 @@ func TestDelete(t *testing.T) {
 	if s.key("down"); strings.Contains(last(), "deleted") {
 		t.Errorf("it still says %q", last())
 	}
+	s.key("d")
+	s.spare(c)
+	if s.doomed != "b/starts" {
+		t.Errorf("it asks about %q", s.doomed)
+	}
+	c.view.MiniClusters = c.view.MiniClusters[:5]
+	if s.spare(c); s.doomed != "" {
+		t.Errorf("it asks about %q, which is gone", s.doomed)
+	}
 }
 
 // Verbs get the flags of the program, and the namespace and name of the MiniCluster.
@@ -276,5 +289,20 @@ func TestTell(t *testing.T) {
 	want := told{page{"logs", "a/runs"}, "logs runs --tail=500 --context=big --namespace=a\nkubectl-minicluster: no such thing\n"}
 	if got := p.tell(want.of)(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// Verbs get the cluster and the user that the user of the program has chosen.
+func TestGiven(t *testing.T) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	genericclioptions.NewConfigFlags(true).AddFlags(flags)
+	args := []string{"--as-group=a", "--as-group=b,c", "--context=big", "--insecure-skip-tls-verify=true", "--kubeconfig=/k"}
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	inherited := pflag.NewFlagSet("", pflag.ContinueOnError)
+	inherited.AddFlagSet(flags)
+	if got := given(inherited); !slices.Equal(got, args) {
+		t.Errorf("got %q, want %q", got, args)
 	}
 }

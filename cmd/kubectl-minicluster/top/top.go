@@ -36,7 +36,7 @@ func New(s *access.Session, run func(ctx context.Context, args []string, s *acce
 reservations, the rest is shown.
 
 Keys: q quits, tab changes the list, the arrow keys choose a MiniCluster, / filters, s sorts by another column. For the chosen
-MiniCluster: enter shows its status, w why it waits, l the end of its log, d deletes it after a question. esc goes back.`,
+MiniCluster: enter shows its status, w why it waits, l the end of its log, and esc or q goes back; d deletes it after a question.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case !s.IsTerminal():
@@ -53,7 +53,7 @@ MiniCluster: enter shows its status, w why it waits, l the end of its log, d del
 				return err
 			}
 			p := &program{reader: r, every: every, scene: first, screen: screen{colorless: !s.HasColors()}, run: run}
-			cmd.InheritedFlags().Visit(func(f *pflag.Flag) { p.flags = append(p.flags, "--"+f.Name+"="+f.Value.String()) })
+			p.flags = given(cmd.InheritedFlags())
 			_, err = tea.NewProgram(p, tea.WithContext(cmd.Context()), tea.WithInput(s.In), tea.WithOutput(s.Raw.Out)).Run()
 			if errors.Is(err, tea.ErrProgramKilled) && cmd.Context().Err() != nil {
 				return cmd.Context().Err()
@@ -64,6 +64,22 @@ MiniCluster: enter shows its status, w why it waits, l the end of its log, d del
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "those of all namespaces")
 	cmd.Flags().DurationVar(&every, "interval", every, "time between two looks")
 	return cmd
+}
+
+// given are the flags that the user gave, as arguments.
+func given(flags *pflag.FlagSet) (args []string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, isList := f.Value.(pflag.SliceValue); isList {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			if f.Changed {
+				args = append(args, "--"+f.Name+"="+value)
+			}
+		}
+	})
+	return args
 }
 
 // reader reads the scene from the API server.
@@ -146,7 +162,7 @@ type told struct {
 }
 
 // arguments of verbs, after the name of the MiniCluster.
-var arguments = map[string][]string{"logs": {"--tail=500"}}
+var arguments = map[string][]string{"logs": {"--tail=500"}, "delete": {"--wait=false"}}
 
 // tell runs the verb of a page.
 func (p *program) tell(of page) tea.Cmd {
@@ -182,9 +198,7 @@ func (p *program) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 		if p.err = message.err; p.err == nil {
 			p.scene = message.scene
 		}
-		if p.page.verb != "" {
-			return p, tea.Batch(p.look, p.tell(p.page))
-		}
+		p.spare(p.scene)
 		return p, p.look
 	case told:
 		p.show(message.of, message.text)
@@ -209,7 +223,7 @@ func (p *program) View() tea.View {
 		return view
 	}
 	view.Content = p.draw(p.scene)
-	if p.err != nil { // what was seen last stays
+	if p.err != nil && p.says() == "" { // what was seen last stays
 		lines := strings.Split(view.Content, "\n")
 		lines[len(lines)-1] = bad.Render(access.PlainLine("The API server did not answer: " + access.Explain(p.err)))
 		view.Content = strings.Join(lines, "\n")
