@@ -32,9 +32,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
-
 	"github.com/flux-elastic/flux-elastic/fluxion/reapi"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
 // Policies are the match policies of Fluxion that Open takes. The missing ones always give

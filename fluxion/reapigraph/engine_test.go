@@ -13,9 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
-
 	"github.com/flux-elastic/flux-elastic/fluxion/reapi"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
 // lonode is the policy of most tests: one node after the other, in the order of the graph.

@@ -6,11 +6,11 @@
 package main
 
 import (
-	"github.com/flux-elastic/flux-elastic/cmd/manager/app"
-	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/flux-elastic/flux-elastic/cmd/manager/app"
 	"github.com/flux-elastic/flux-elastic/fluxion/reapigraph"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
 )
 
 func main() { app.Main(open) }

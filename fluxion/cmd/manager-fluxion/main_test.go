@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/flux-elastic/flux-elastic/cmd/manager/options"
-
 	"github.com/flux-elastic/flux-elastic/fluxion/reapigraph"
 )
 

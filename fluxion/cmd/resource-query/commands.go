@@ -13,9 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
-
 	"github.com/flux-elastic/flux-elastic/fluxion/traverser"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
 // command is a command at the prompt.
