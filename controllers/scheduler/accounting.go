@@ -34,37 +34,42 @@ type spending struct {
 	found       bool
 }
 
-// noteFound keeps the usage of a MiniCluster that the cache has not shown before, for the next cycle, which knows the
-// queues.
-func (s *Scheduler) noteFound(mc *v1alpha2.MiniCluster) {
+// accounting is the books of the queues, by name, and what is still to be added to them.
+type accounting struct {
+	books     map[string]*books
+	spendings []spending
+}
+
+// found keeps the usage of a MiniCluster that the cache has not shown before, for the next cycle, which knows the queues.
+func (a *accounting) found(mc *v1alpha2.MiniCluster) {
 	if mc.Status.Usage != nil {
-		s.spendings = append(s.spendings, spending{miniCluster: mc, found: true})
+		a.spendings = append(a.spendings, spending{miniCluster: mc, found: true})
 	}
 }
 
-// noteSpent keeps what a MiniCluster has used since the version before.
-func (s *Scheduler) noteSpent(old, mc *v1alpha2.MiniCluster) {
+// spent keeps what a MiniCluster has used since the version before.
+func (a *accounting) spent(old, mc *v1alpha2.MiniCluster) {
 	if spent, ok := state.SpentSince(old, mc); ok {
-		s.spendings = append(s.spendings, spending{miniCluster: mc, spent: spent})
+		a.spendings = append(a.spendings, spending{miniCluster: mc, spent: spent})
 	}
 }
 
-// keepBooks adds what MiniClusters used to the books of their queues.
-func (s *Scheduler) keepBooks(queues map[string]*v1alpha2.MiniClusterQueue) {
-	maps.DeleteFunc(s.books, func(name string, _ *books) bool { return queues[name] == nil })
+// step adds what MiniClusters used to the books of their queues.
+func (a *accounting) step(queues map[string]*v1alpha2.MiniClusterQueue) {
+	maps.DeleteFunc(a.books, func(name string, _ *books) bool { return queues[name] == nil })
 	for name, q := range queues {
-		if s.books[name] == nil {
-			s.books[name] = openBooks(q.Status.Accounting)
+		if a.books[name] == nil {
+			a.books[name] = openBooks(q.Status.Accounting)
 		}
 	}
 	changed := map[*books]bool{}
-	for i := range s.spendings {
-		mc, spent := s.spendings[i].miniCluster, s.spendings[i].spent
-		b := s.books[mc.Status.Queue]
+	for i := range a.spendings {
+		mc, spent := a.spendings[i].miniCluster, a.spendings[i].spent
+		b := a.books[mc.Status.Queue]
 		if b == nil {
 			continue // its queue is gone
 		}
-		if s.spendings[i].found {
+		if a.spendings[i].found {
 			spent = state.SpentAfter(mc, b.recorded)
 		}
 		if spent.Usage == (v1alpha2.Usage{}) {
@@ -78,7 +83,15 @@ func (s *Scheduler) keepBooks(queues map[string]*v1alpha2.MiniClusterQueue) {
 	for b := range changed {
 		b.list()
 	}
-	s.spendings = nil
+	a.spendings = nil
+}
+
+// of is what the status of a queue is to show; nil if nothing was used.
+func (a *accounting) of(queue string) *v1alpha2.Accounting {
+	if b := a.books[queue]; b != nil {
+		return b.shown
+	}
+	return nil
 }
 
 // openBooks are the books of a queue, from its status.

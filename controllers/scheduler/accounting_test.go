@@ -62,13 +62,13 @@ func TestAccounting(t *testing.T) {
 	}
 	begin()
 	found(spender("one", "alice"))
-	q.noteSpent(spender("one", "alice"), spender("one", "alice", 5))
+	q.accounting.spent(spender("one", "alice"), spender("one", "alice", 5))
 	has("an attempt ended", 5, lost("alice", 10))
-	q.noteSpent(spender("one", "alice", 5), spender("one", "alice", 5))
+	q.accounting.spent(spender("one", "alice", 5), spender("one", "alice", 5))
 	has("another version of it", 5, lost("alice", 10))
-	q.noteSpent(spender("two", "bob"), spender("two", "bob", 7, 8))
-	q.noteSpent(spender("one", "alice", 5), spender("one", "alice", 5, 6))
-	q.noteSpent(spender("two", "bob", 7, 8), spender("two", "bob", 7, 8, 9))
+	q.accounting.spent(spender("two", "bob"), spender("two", "bob", 7, 8))
+	q.accounting.spent(spender("one", "alice", 5), spender("one", "alice", 5, 6))
+	q.accounting.spent(spender("two", "bob", 7, 8), spender("two", "bob", 7, 8, 9))
 	has("others ended", 9, lost("bob", 30), lost("alice", 20))
 
 	begin()
@@ -81,7 +81,7 @@ func TestAccounting(t *testing.T) {
 	succeeds.Status.Admission = &v1alpha2.Admission{Usage: &v1alpha2.AttemptUsage{NodeSeconds: 104, StartingNodeSeconds: 4}}
 	before := queue.DeepCopy()
 	alice := v1alpha2.UserUsage{Name: "alice", Usage: v1alpha2.Usage{LostNodeSeconds: 34, UsefulNodeSeconds: 100}}
-	q.noteSpent(spender("one", "alice", 5, 6, 20), succeeds)
+	q.accounting.spent(spender("one", "alice", 5, 6, 20), succeeds)
 	has("it succeeded", 30, alice, lost("bob", 30))
 
 	queue = before
@@ -93,15 +93,15 @@ func TestAccounting(t *testing.T) {
 	has("a restart later", 30, alice, lost("bob", 30))
 
 	queue = fixture.Queue("default").Users(v1alpha2.QueueUsers{Label: "user"}).Obj()
-	q.books = map[string]*books{}
+	q.accounting.books = map[string]*books{}
 	q.seen.queues = []*v1alpha2.MiniClusterQueue{queue}
 	for i := range v1alpha2.MostUsers + 5 {
-		q.noteSpent(spender(fmt.Sprint("mc-", i), fmt.Sprintf("user-%03d", i)), spender(fmt.Sprint("mc-", i), fmt.Sprintf("user-%03d", i), 40))
+		q.accounting.spent(spender(fmt.Sprint("mc-", i), fmt.Sprintf("user-%03d", i)), spender(fmt.Sprint("mc-", i), fmt.Sprintf("user-%03d", i), 40))
 	}
 	q.cycle()
 	report, _ := q.report("default")
-	if a := report.Accounting; len(a.Users) != v1alpha2.MostUsers || a.LostNodeSeconds != 10*(v1alpha2.MostUsers+5) || len(q.books["default"].users) != v1alpha2.MostUsers {
-		t.Errorf("%d users are listed and %d kept, with %d node-seconds", len(a.Users), len(q.books["default"].users), a.LostNodeSeconds)
+	if a := report.Accounting; len(a.Users) != v1alpha2.MostUsers || a.LostNodeSeconds != 10*(v1alpha2.MostUsers+5) || len(q.accounting.books["default"].users) != v1alpha2.MostUsers {
+		t.Errorf("%d users are listed and %d kept, with %d node-seconds", len(a.Users), len(q.accounting.books["default"].users), a.LostNodeSeconds)
 	}
 }
 
@@ -115,10 +115,10 @@ func TestMeasure(t *testing.T) {
 	q.offer(fixture.MiniCluster("head").Size(3).Queue("default"))
 	q.offer(fixture.MiniCluster("lost").Size(1).Queue("not-there"))
 	q.cycle()
-	if got := q.measured["default"]; got.Waiting["NoRoom"] != 1 || !got.Blocked.Equal(q.now) || got.Patience == 0 {
+	if got := q.reports.measured["default"]; got.Waiting["NoRoom"] != 1 || !got.Blocked.Equal(q.now) || got.Patience == 0 {
 		t.Errorf("the queue has %+v", got)
 	}
-	if got := q.measured[""]; got.Waiting["NotAllowed"] != 1 {
+	if got := q.reports.measured[""]; got.Waiting["NotAllowed"] != 1 {
 		t.Errorf("queues that do not exist have %+v", got)
 	}
 	nodes := nodesOf(map[string]bool{"a": true, "b": false, "c": true, "d": false}, map[string]bool{"a": true, "b": false})

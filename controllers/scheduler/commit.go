@@ -17,43 +17,40 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
-// commit assumes the decisions in the ledger and returns the news.
-func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) news {
-	var out news
+// commit assumes the decisions in the ledger, and collects the news.
+func (c *cycle) commit(result *queue.Result) {
 	for i := range result.Decisions {
 		d := &result.Decisions[i]
-		e := seen.waiting[i]
+		e := c.waiting[i]
 		if e.gang.ID != d.Gang { // it has another place than in the last cycle
-			e = s.known[types.UID(d.Gang)].entry
+			e = c.catalog.known[types.UID(d.Gang)].entry
 		}
-		seen.decided = append(seen.decided, e)
+		c.decidedOn = append(c.decidedOn, e)
 		if d.Verdict == elastic.Admitted {
-			s.noteArrival(e, now)
-			s.admit(d, e, seen, now)
+			c.scaling.noteArrival(e, c.now)
+			c.admit(d, e)
 		}
 		if !d.PutOff {
 			e.putOffAt = time.Time{}
 		} else if e.putOffAt.IsZero() {
-			e.putOffAt = now
+			e.putOffAt = c.now
 		}
-		if isNews(e, d, now) {
-			out.decided, e.told, e.toldAt = append(out.decided, e.NamespacedName), d.Message, now
+		if isNews(e, d, c.now) {
+			c.decided, e.told, e.toldAt = append(c.decided, e.NamespacedName), d.Message, c.now
 		} else if e.told != d.Message && !d.PutOff {
-			out.lookAgain = elastic.Earliest(out.lookAgain, e.toldAt.Add(newsInterval))
+			c.lookAgain = elastic.Earliest(c.lookAgain, e.toldAt.Add(newsInterval))
 		}
 		e.decision, e.place = *d, i+1
-		out.lookAgain = elastic.Earliest(out.lookAgain, d.LookAgain)
+		c.lookAgain = elastic.Earliest(c.lookAgain, d.LookAgain)
 		if d.Head { // others may use the nodes that it loses to a reservation
-			out.lookAgain = elastic.Earliest(out.lookAgain, s.ledger.BarredNext(e.ask.At(now)))
+			c.lookAgain = elastic.Earliest(c.lookAgain, c.ledger.BarredNext(e.ask.At(c.now)))
 		}
 	}
-	out.lookAgain = elastic.Earliest(out.lookAgain, s.resume(seen.decided))
-	out.asked = s.wish(&result, seen)
-	out.decided = append(out.decided, s.order(result, now)...)
-	out.lookAgain = elastic.Earliest(out.lookAgain, result.LookAgain, s.settleUsers(result, seen, now))
-	out.reported = s.updateReports(result, seen)
-	s.measureQueues(&result, seen)
-	return out
+	resumes := c.starts.resume(c.decidedOn, c.ledger, c.StartingPods)
+	c.asked = c.scaling.wish(c, result)
+	c.decided = append(c.decided, c.order(result)...)
+	c.lookAgain = elastic.Earliest(c.lookAgain, resumes, result.LookAgain, c.usage.settle(result, &c.Snapshot, c.now))
+	c.reported = c.reports.step(c, result)
 }
 
 // newsInterval is how often a MiniCluster in the middle of a queue hears of mere messages, such as
@@ -75,34 +72,34 @@ func isNews(e *entry, d *queue.Decision, now time.Time) bool {
 
 // admit gives a MiniCluster its nodes. If the quota does not suffice for all that are admitted in
 // this cycle, or the matcher finds no nodes, the MiniCluster waits for the next cycle.
-func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.Time) {
-	namespace, demand := e.Namespace, s.demand(seen.clusterState, e.miniCluster, e.pod)
-	if why := seen.quotas.Refusal(namespace, demand); why != "" {
+func (c *cycle) admit(d *queue.Decision, e *entry) {
+	namespace, demand := e.Namespace, c.demand(e.miniCluster, e.pod)
+	if why := c.seen.quotas.Refusal(namespace, demand); why != "" {
 		d.Verdict, d.Message, d.Nodes = elastic.NotAllowed, why, nil
-	} else if d.Nodes = s.ledger.Choose(e.ask.At(now), d.Nodes); d.Nodes == nil {
+	} else if d.Nodes = c.ledger.Choose(e.ask.At(c.now), d.Nodes); d.Nodes == nil {
 		d.Verdict, d.Message = elastic.NoRoom, "there is room, but the matcher chose no nodes"
 	}
 	if d.Nodes == nil {
 		d.Memory = e.decision.Memory
-		s.wake() // the next cycle may use the nodes for others
+		c.due.wake() // the next cycle may use the nodes for others
 		return
 	}
-	seen.quotas.Reserve(namespace, demand)
-	s.starts.add(e.miniCluster.UID, e.gang.Priority, now)
-	s.ledger.Assume(e.miniCluster.UID, &state.Promise{Nodes: d.Nodes, Requests: state.Requests(e.pod)})
+	c.seen.quotas.Reserve(namespace, demand)
+	c.starts.add(e.miniCluster.UID, e.gang.Priority, c.now)
+	c.ledger.Assume(e.miniCluster.UID, &state.Promise{Nodes: d.Nodes, Requests: state.Requests(e.pod)})
 }
 
 // reasons are the API's reasons for actions that take nodes away.
 var reasons = map[string]string{"preempt": v1alpha2.ReasonPreempted, "reclaim": v1alpha2.ReasonReclaimed, "clear": v1alpha2.ReasonNodesGo}
 
 // order records orders in the ledger and returns the MiniClusters that have to carry them out.
-func (s *Scheduler) order(result queue.Result, now time.Time) []types.NamespacedName {
+func (c *cycle) order(result *queue.Result) []types.NamespacedName {
 	var told []types.NamespacedName
-	s.owed = false
+	c.due.owed = false
 	put := func(id string, order elastic.Order) {
-		k := s.known[types.UID(id)]
-		if k == nil || !s.ledger.Order(types.UID(id), order, now) {
-			s.owed = true
+		k := c.catalog.known[types.UID(id)]
+		if k == nil || !c.ledger.Order(types.UID(id), order, c.now) {
+			c.due.owed = true
 			return
 		}
 		told = append(told, client.ObjectKeyFromObject(k.miniCluster))
@@ -114,7 +111,7 @@ func (s *Scheduler) order(result queue.Result, now time.Time) []types.Namespaced
 		put(eviction.Gang, elastic.Evict{Reason: reasons[eviction.Action], Message: eviction.Message, Grace: eviction.Grace})
 	}
 	for _, growth := range result.Growths {
-		k := s.known[types.UID(growth.Gang)]
+		k := c.catalog.known[types.UID(growth.Gang)]
 		if k != nil && k.promise != nil && slices.ContainsFunc(growth.Pods, func(pod elastic.Pod) bool { return k.promise.Holds(pod.Rank) }) {
 			continue // ranks whose nodes are gone come first
 		}
@@ -124,16 +121,15 @@ func (s *Scheduler) order(result queue.Result, now time.Time) []types.Namespaced
 }
 
 // repair looks for other nodes for displaced ranks.
-func (s *Scheduler) repair(now time.Time) ([]types.NamespacedName, error) {
-	var told []types.NamespacedName
-	for _, uid := range slices.Sorted(maps.Keys(s.repairs)) {
-		ranks := s.repairs[uid]
-		k := s.known[uid]
-		if order, _ := s.ledger.OrderOf(uid); k == nil || k.promise == nil || order != nil {
-			delete(s.repairs, uid)
+func (c *cycle) repair() (told []types.NamespacedName, err error) {
+	for _, uid := range slices.Sorted(maps.Keys(c.catalog.repairs)) {
+		ranks := c.catalog.repairs[uid]
+		k := c.catalog.known[uid]
+		if order, _ := c.ledger.OrderOf(uid); k == nil || k.promise == nil || order != nil {
+			delete(c.catalog.repairs, uid)
 			continue
 		}
-		room, err := s.room(now)
+		room, err := c.room()
 		if err != nil {
 			return nil, err
 		}
@@ -142,10 +138,10 @@ func (s *Scheduler) repair(now time.Time) ([]types.NamespacedName, error) {
 			moved[i].Rank = ranks[i]
 		}
 		moved = slices.DeleteFunc(moved, k.promise.Has)
-		if len(moved) == 0 || !s.ledger.Order(uid, elastic.Move{Pods: moved}, now) {
+		if len(moved) == 0 || !c.ledger.Order(uid, elastic.Move{Pods: moved}, c.now) {
 			continue // tried again in the next cycle, until the attempt is given up
 		}
-		delete(s.repairs, uid)
+		delete(c.catalog.repairs, uid)
 		told = append(told, client.ObjectKeyFromObject(k.miniCluster))
 	}
 	return told, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/controllers/metrics"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
@@ -41,7 +42,7 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	for _, part := range []struct {
 		channel chan<- event.GenericEvent
 		names   []types.NamespacedName
-	}{{s.decided, news.decided}, {s.reported, news.reported}, {s.reserved, news.reserved}, {s.scaling.asked, news.asked}} {
+	}{{s.mail.decided, news.decided}, {s.mail.reported, news.reported}, {s.mail.reserved, news.reserved}, {s.mail.asked, news.asked}} {
 		for _, name := range part.names {
 			mc := &v1alpha2.MiniCluster{}
 			mc.Namespace, mc.Name = name.Namespace, name.Name
@@ -64,57 +65,109 @@ func (s *Scheduler) decide(ctx context.Context, now time.Time) (news, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.starts.pass(s.ledger.Unmade, now)
-	timeIsUp := !s.lookAgain.IsZero() && !now.Before(s.lookAgain)
-	result := news{lookAgain: s.lookAgain}
-	if s.changed || s.ledger.Freed() != s.freed || timeIsUp { // something has changed that may matter
-		seen, err := s.observe(ctx)
-		if err != nil {
-			return news{}, err
-		}
-		if result, err = s.cycle(ctx, seen, now); err != nil {
-			return news{}, err
-		}
+	if !s.due.isDue(s.ledger.Freed(), now) {
+		return news{lookAgain: s.due.lookAgain}, nil
 	}
-	return result, nil
+	seen, err := s.observe(ctx)
+	if err != nil {
+		return news{}, err
+	}
+	return s.cycle(ctx, seen, now)
 }
 
 // cycle runs one cycle and returns the news.
 func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time) (news, error) {
 	began, done := s.Clock.Now(), false
-	s.changed = false
+	s.due.changed = false
 	defer func() {
-		s.changed = s.changed || !done // also after an error or a panic
+		s.due.changed = s.due.changed || !done // also after an error or a panic
 		metrics.CountCycle(s.Clock.Since(began))
 	}()
-	s.learn(ctx, seen, now)
-	if err := s.reachVolumes(ctx); err != nil {
+	c := newCycle(s.parts, seen, now)
+	if err := c.run(ctx); err != nil {
 		return news{}, err
 	}
-	reservations, begins := s.reserve(seen, now)
-	repaired, err := s.repair(now)
+	s.due.lookAgain, done = c.lookAgain, true
+	return c.news, nil
+}
+
+// cycle is one look at all MiniClusters: what was seen, what the queue decides on, and the news.
+type cycle struct {
+	*parts
+	queue.Snapshot
+	news
+	seen *clusterState
+	now  time.Time
+	// waiting are the entries of Waiting, and decidedOn those of the decisions, each in the same order.
+	waiting, decidedOn []*entry
+	// freed are the MiniClusters that have to be checked again, because quotas may have got room.
+	freed []types.NamespacedName
+	// wanted are what the gangs ask for that wait or may grow, one for each class.
+	wanted map[string]state.Ask
+}
+
+func newCycle(p *parts, seen *clusterState, now time.Time) *cycle {
+	seen.byName = queuesByName(seen.queues)
+	return &cycle{parts: p, seen: seen, now: now, wanted: map[string]state.Ask{}}
+}
+
+// run observes, decides, and assumes the decisions.
+func (c *cycle) run(ctx context.Context) error {
+	reserves, err := c.observe(ctx)
 	if err != nil {
-		return news{}, err
+		return err
 	}
-	s.freed = s.ledger.Freed()
-	snapshot, room, err := s.snapshot(seen, now)
+	repaired, err := c.repair()
 	if err != nil {
-		return news{}, err
+		return err
 	}
-	scheduled := queue.Schedule(snapshot.Snapshot, room, now)
-	s.logTakers(ctx, &scheduled)
-	result := s.commit(scheduled, snapshot, now)
-	result.decided = append(result.decided, slices.Concat(repaired, snapshot.freed)...)
-	result.reserved = s.updateReservations(reservations, seen)
-	result.lookAgain = elastic.Earliest(result.lookAgain, snapshot.avoidUntil, snapshot.clearsAt, snapshot.leavesAt, snapshot.quotasAt, s.ledger.Lapse(now), begins)
-	s.lookAgain, done = result.lookAgain, true
-	return result, nil
+	c.due.freed = c.ledger.Freed()
+	room, err := c.look()
+	if err != nil {
+		return err
+	}
+	result := queue.Schedule(c.Snapshot, room, c.now)
+	c.logTakers(ctx, &result)
+	c.commit(&result)
+	c.decided = append(c.decided, slices.Concat(repaired, c.freed)...)
+	c.reserved, c.reservations = c.reservations.news(reserves, c.seen), reserves
+	c.lookAgain = elastic.Earliest(c.lookAgain, c.ledger.Lapse(c.now))
+	return nil
+}
+
+// observe brings the ledger and the requests up to date with what was seen. It returns the reports on reservations.
+func (c *cycle) observe(ctx context.Context) (reservations, error) {
+	c.ledger.Expect(c.MayBind != nil && c.MayBind())
+	c.catalog.step(ctx, c.seen)
+	c.ledger.Lapse(c.now)
+	c.line.took(c.catalog.promised())
+	if err := c.storage.step(ctx, c.Cache, c.line.entries, c.catalog.promised()); err != nil {
+		return nil, err
+	}
+	reports, begins := c.reservations.step(c)
+	c.lookAgain = begins
+	return reports, nil
+}
+
+// look lets each part make a step, takes the snapshot, and returns what is free.
+func (c *cycle) look() (queue.Room, error) {
+	c.due.step(c.now)
+	c.line.step(c)
+	c.lookAgain = elastic.Earliest(c.lookAgain, c.leaving.step(c.ledger, c.now))
+	c.learning.step(c.seen.byName)
+	c.accounting.step(c.seen.byName)
+	c.snapshot()
+	c.due.wanted, c.due.gangs = c.wanted, c.Waiting
+	c.scaling.step(c)
+	c.usage.step(c, c.now)
+	return c.room()
 }
 
 // logTakers tells administrators which MiniClusters get the nodes of others. These are not told the names of other
 // namespaces.
-func (s *Scheduler) logTakers(ctx context.Context, result *queue.Result) {
+func (c *cycle) logTakers(ctx context.Context, result *queue.Result) {
 	log := func(gang, taker, action string) {
-		if k := s.known[types.UID(gang)]; k != nil && taker != "" {
+		if k := c.catalog.known[types.UID(gang)]; k != nil && taker != "" {
 			ctrl.LoggerFrom(ctx).Info("Taking nodes of a MiniCluster for another", "MiniCluster", client.ObjectKeyFromObject(k.miniCluster), "for", taker, "action", action)
 		}
 	}
@@ -133,6 +186,7 @@ type clusterState struct {
 	// known are the same, as far as they were learnt.
 	known        []*known
 	queues       []*v1alpha2.MiniClusterQueue
+	byName       map[string]*v1alpha2.MiniClusterQueue // with those that need not exist
 	reservations []*v1alpha2.MiniClusterReservation
 	quotas       *ledger.Quotas
 	// finished are MiniClusters that have finished, if the usage of the users of a queue is to be recovered.
@@ -142,6 +196,7 @@ type clusterState struct {
 	served map[types.UID]bool
 }
 
+// observe reads what a cycle decides on.
 func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
 	var miniClusters v1alpha2.MiniClusterList
 	var queues v1alpha2.MiniClusterQueueList
@@ -159,20 +214,39 @@ func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
 		miniClusters: pointers(miniClusters.Items), queues: pointers(queues.Items), reservations: pointers(reservations.Items),
 		quotas: ledger.NewQuotas(pointers(quotas.Items)), made: map[types.UID]int{}, served: map[types.UID]bool{},
 	}
-	if err := s.findFinished(ctx, seen); err != nil {
+	if s.usage.isToRecover(seen.queues) {
+		if err := seen.findFinished(ctx, s.Cache); err != nil {
+			return nil, err
+		}
+	}
+	if err := seen.countPods(ctx, s.Cache); err != nil {
 		return nil, err
 	}
-	return seen, s.countPods(ctx, seen)
+	return seen, nil
+}
+
+// findFinished reads the finished MiniClusters.
+func (seen *clusterState) findFinished(ctx context.Context, cache client.Reader) error {
+	var all v1alpha2.MiniClusterList
+	if err := cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing finished MiniClusters: %w", err)
+	}
+	for i := range all.Items {
+		if all.Items[i].Status.CompletionTime != nil {
+			seen.finished = append(seen.finished, &all.Items[i])
+		}
+	}
+	return nil
 }
 
 // countPods counts the pods of MiniClusters in namespaces with a quota.
-func (s *Scheduler) countPods(ctx context.Context, seen *clusterState) error {
+func (seen *clusterState) countPods(ctx context.Context, cache client.Reader) error {
 	for _, mc := range seen.miniClusters {
 		if !seen.quotas.Limit(mc.Namespace) {
 			continue
 		}
 		var pods corev1.PodList
-		if err := s.Cache.List(ctx, &pods, client.InNamespace(mc.Namespace), index.PodsOf(mc.Name), client.UnsafeDisableDeepCopy); err != nil {
+		if err := cache.List(ctx, &pods, client.InNamespace(mc.Namespace), index.PodsOf(mc.Name), client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("listing pods of MiniCluster %q: %w", mc.Name, err)
 		}
 		for i := range pods.Items {

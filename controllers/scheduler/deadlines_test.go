@@ -90,7 +90,7 @@ func TestSchedulerOffersDeadlines(t *testing.T) {
 	if got, want := q.offer(first).Deadlines, (elastic.Deadlines{Default: 10 * time.Minute, Max: time.Hour, Grace: v1alpha2.DefaultMaxGrace}); got != want {
 		t.Errorf("it is offered %+v, want %+v", got, want)
 	}
-	runs := q.running(q.now)
+	runs := q.runs()
 	if len(runs) != 1 || runs[0].Limit != 10*time.Minute || !runs[0].End.Equal(q.now.Add(10*time.Minute)) {
 		t.Errorf("%+v run", runs)
 	}

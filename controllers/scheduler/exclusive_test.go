@@ -63,8 +63,8 @@ func TestSchedulerGivesWholeNodes(t *testing.T) {
 	restarted.offerOf(guest, anywhere)
 	restarted.cycle()
 	restarted.expect(guest, elastic.Admitted, "b", "b", "d", "d")
-	snapshot, _, err := restarted.snapshot(&restarted.seen, restarted.now)
-	if err != nil {
+	snapshot := newCycle(restarted.parts, &restarted.seen, restarted.now)
+	if _, err := snapshot.look(); err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(snapshot.Running, func(r queue.Running) bool { return r.ID == "uid-first" })

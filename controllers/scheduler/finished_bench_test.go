@@ -117,7 +117,7 @@ func benchmarkFinished(b *testing.B, n int) {
 	}), clock.RealClock{}, nil, nil)
 	s.Offer(waits.Defaulted(), wholeNode, nil, nil)
 	cycle := func() {
-		s.changed = true
+		s.due.changed = true
 		if _, err := s.decide(b.Context(), s.Clock.Now()); err != nil {
 			b.Fatal(err)
 		}
@@ -126,5 +126,5 @@ func benchmarkFinished(b *testing.B, n int) {
 	for b.Loop() {
 		cycle()
 	}
-	b.ReportMetric(float64(len(s.known)), "known")
+	b.ReportMetric(float64(len(s.catalog.known)), "known")
 }

@@ -33,27 +33,27 @@ func TestSchedulerKeepsNothingOfTheFinished(t *testing.T) {
 	q.cycle()
 
 	done := runs.Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.StateSucceeded)
-	q.changed = false
+	q.due.changed = false
 	q.Skip(done.Obj())
-	if !q.changed {
+	if !q.due.changed {
 		t.Error("no cycle is asked for when it has finished")
 	}
-	q.changed = false
+	q.due.changed = false
 	q.Skip(done.Obj())
-	if q.changed {
+	if q.due.changed {
 		t.Error("another look at it asks for a cycle")
 	}
 	q.seen.miniClusters = nil // the index of live MiniClusters does not show it
 	q.cycle()
-	if len(q.known) != 1 || len(q.running(q.now)) != 1 {
-		t.Errorf("%d are known while its pods hold nodes", len(q.known))
+	if len(q.catalog.known) != 1 || len(q.runs()) != 1 {
+		t.Errorf("%d are known while its pods hold nodes", len(q.catalog.known))
 	}
 	for rank := range 2 {
 		q.ledger.SetPod(fixture.BrokerPod("first", rank).CPU("8").Ended(0).Obj())
 	}
 	q.cycle()
-	if n := len(q.known) + len(q.checked) + len(q.entries) + len(q.pods) + len(q.repairs); n != 0 {
-		t.Errorf("%d things are kept of it: known %v, checked %v, entries %v, repairs %v", n, q.known, q.checked, q.entries, q.repairs)
+	if n := len(q.catalog.known) + len(q.line.checked) + len(q.line.entries) + len(q.catalog.pods) + len(q.catalog.repairs); n != 0 {
+		t.Errorf("%d things are kept of it: known %v, checked %v, entries %v, repairs %v", n, q.catalog.known, q.line.checked, q.line.entries, q.catalog.repairs)
 	}
 
 	again := first.Defaulted()

@@ -205,7 +205,7 @@ func TestOnlyUsefulNodesSettle(t *testing.T) {
 			if q.ledger.Freed() == freed {
 				t.Error("nothing was freed")
 			}
-			if got := !q.settles.IsZero(); got != tc.want {
+			if got := !q.due.settles.IsZero(); got != tc.want {
 				t.Errorf("others are delayed: %t, want %t", got, tc.want)
 			}
 		})
@@ -238,13 +238,13 @@ func TestUselessNodesAskForNoCycleAtOnce(t *testing.T) {
 	}
 	q.offerOf(fixture.MiniCluster("x").Size(2).MinSize(1), fixture.Pod("x").CPU("7").Obj())
 	q.cycle()
-	asks.after, q.changed = nil, false
+	asks.after, q.due.changed = nil, false
 	for _, node := range names {
 		if err := f.Delete(pod("goes", "5", node)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if want := slices.Repeat([]time.Duration{idleBatch}, len(names)); !slices.Equal(asks.after, want) || q.changed {
+	if want := slices.Repeat([]time.Duration{idleBatch}, len(names)); !slices.Equal(asks.after, want) || q.due.changed {
 		t.Errorf("cycles are asked for after %v, want %v", asks.after, want)
 	}
 	if err := f.Delete(pod("stays", "2", "a")); err != nil {

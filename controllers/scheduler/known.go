@@ -7,7 +7,6 @@ import (
 	"context"
 	"iter"
 	"maps"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,6 +17,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
@@ -41,76 +41,98 @@ type known struct {
 	entry *entry
 }
 
-// learn updates the known MiniClusters and the ledger to what the cache shows.
-func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time) {
-	s.ledger.Expect(s.MayBind != nil && s.MayBind())
+// catalog is the MiniClusters that the cache shows.
+type catalog struct {
+	ledger   *ledger.Ledger
+	topology []state.TopologyLevel
+	// known are the live MiniClusters that the cache shows, and others whose pods hold nodes.
+	known map[types.UID]*known
+	// strangers is true if pods or limits are kept of a MiniCluster that was not known.
+	strangers bool
+	// pods are pods of MiniClusters after admission by the API server, one of each MiniCluster, and services the services pods
+	// of those that have been offered nodes.
+	pods, services map[types.UID]*corev1.Pod
+	// limits are the largest sizes of MiniClusters with quota from Kueue.
+	limits map[types.UID]int
+	// repairs are the displaced ranks for which other nodes are looked for.
+	repairs map[types.UID][]int
+}
+
+// step updates the known MiniClusters and the ledger to what the cache shows.
+func (ca *catalog) step(ctx context.Context, seen *clusterState) {
 	seen.known = make([]*known, len(seen.miniClusters))
 	for i, mc := range seen.miniClusters {
-		k := s.known[mc.UID]
+		k := ca.known[mc.UID]
 		if k == nil || k.outdated || k.version != mc.ResourceVersion {
 			if k != nil {
 				k.outdated = true
 			}
-			k = s.translate(ctx, mc)
-			s.known[mc.UID] = k
-			s.ledger.Confirm(mc.UID, k.promise)
-			s.ledger.SetMiniCluster(k.miniCluster)
+			k = ca.translate(ctx, mc)
+			ca.known[mc.UID] = k
+			ca.ledger.Confirm(mc.UID, k.promise)
+			ca.ledger.SetMiniCluster(k.miniCluster)
 		}
 		k.entry, seen.known[i] = nil, k
 	}
-	if s.strangers || len(s.known) > len(seen.known) {
-		s.forgetGone(seen)
-	}
-	s.ledger.Lapse(now)
-	for uid, k := range s.promised() {
-		name := client.ObjectKeyFromObject(k.miniCluster)
-		if e := s.entries[name]; e != nil && e.miniCluster.UID == uid && k.promise != nil {
-			delete(s.entries, name) // it took its nodes
-		}
+	if ca.strangers || len(ca.known) > len(seen.known) {
+		ca.forgetGone(seen)
 	}
 }
 
 // forgetGone forgets the MiniClusters that the cache does not show, unless their pods hold nodes, and still may.
-func (s *Scheduler) forgetGone(seen *clusterState) {
+func (ca *catalog) forgetGone(seen *clusterState) {
 	there := make(map[types.UID]bool, len(seen.miniClusters))
 	for _, mc := range seen.miniClusters {
 		there[mc.UID] = true
 	}
-	for uid, k := range s.known {
+	for uid, k := range ca.known {
 		if there[uid] {
 			continue
 		}
-		delete(s.repairs, uid)
+		delete(ca.repairs, uid)
 		k.promise, k.outdated = nil, true
-		s.ledger.Confirm(uid, nil)
-		s.ledger.Forget(uid)
-		if len(s.ledger.Holds(uid)) == 0 { // its pods may still exist
-			s.ledger.DeleteMiniCluster(uid)
-			delete(s.known, uid)
+		ca.ledger.Confirm(uid, nil)
+		ca.ledger.Forget(uid)
+		if len(ca.ledger.Holds(uid)) == 0 { // its pods may still exist
+			ca.ledger.DeleteMiniCluster(uid)
+			delete(ca.known, uid)
 		}
 	}
-	maps.DeleteFunc(s.pods, func(uid types.UID, _ *corev1.Pod) bool { return !there[uid] })
-	maps.DeleteFunc(s.services, func(uid types.UID, _ *corev1.Pod) bool { return !there[uid] })
-	maps.DeleteFunc(s.limits, func(uid types.UID, _ int) bool { return !there[uid] })
-	s.strangers = false
+	maps.DeleteFunc(ca.pods, func(uid types.UID, _ *corev1.Pod) bool { return !there[uid] })
+	maps.DeleteFunc(ca.services, func(uid types.UID, _ *corev1.Pod) bool { return !there[uid] })
+	maps.DeleteFunc(ca.limits, func(uid types.UID, _ int) bool { return !there[uid] })
+	ca.strangers = false
+}
+
+// setPod keeps a pod of a MiniCluster after admission by the API server.
+func (ca *catalog) setPod(uid types.UID, pod *corev1.Pod) {
+	ca.pods[uid] = pod
+	ca.outdate(uid)
+}
+
+// setServices keeps the services pod of a MiniCluster; nil if it has none.
+func (ca *catalog) setServices(uid types.UID, services *corev1.Pod) {
+	if delete(ca.services, uid); services != nil {
+		ca.services[uid] = services
+	}
 }
 
 // outdate lets a MiniCluster be read again, because its pod or its limit has changed.
-func (s *Scheduler) outdate(uid types.UID) {
-	if k := s.known[uid]; k != nil {
+func (ca *catalog) outdate(uid types.UID) {
+	if k := ca.known[uid]; k != nil {
 		k.outdated = true
 	} else {
-		s.strangers = true
+		ca.strangers = true
 	}
 }
 
 // translate reads a MiniCluster. If its admission cannot be read, it holds what its pods hold,
 // and its own pass reports the error.
-func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *known {
+func (ca *catalog) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *known {
 	k := &known{version: mc.ResourceVersion, mayCome: mayCome(mc), leaves: mc.DeletionTimestamp != nil, miniCluster: mc.DeepCopy()}
 	k.miniCluster.Default()
 	var err error
-	admitted := s.pods[mc.UID]
+	admitted := ca.pods[mc.UID]
 	if k.pod = admitted; admitted == nil {
 		if k.pod, err = jobset.Pod(k.miniCluster); err != nil { // it has no pods either
 			k.pod = &corev1.Pod{}
@@ -121,7 +143,7 @@ func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *kn
 		quota = a.Quota
 		k.pod = kueue.Confine(k.pod, quota)
 	}
-	k.ask = state.Request(k.miniCluster, k.pod, quota, s.topology)
+	k.ask = state.Request(k.miniCluster, k.pod, quota, ca.topology)
 	if k.promise, err = state.PromiseOf(k.miniCluster); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Reading what a MiniCluster was promised", "MiniCluster", client.ObjectKeyFromObject(mc))
 		k.promise = nil
@@ -131,7 +153,7 @@ func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *kn
 		k.running.Max = len(k.running.Ranks)
 	}
 	if quota != nil { // more brokers need more quota
-		k.running.Max = max(min(k.running.Max, s.limits[mc.UID]), len(k.running.Ranks))
+		k.running.Max = max(min(k.running.Max, ca.limits[mc.UID]), len(k.running.Ranks))
 	}
 	if k.promise != nil {
 		k.ask.Pods.Requests = k.promise.Requests
@@ -146,10 +168,10 @@ func mayCome(mc *v1alpha2.MiniCluster) bool {
 }
 
 // promised are the known MiniClusters that were promised nodes.
-func (s *Scheduler) promised() iter.Seq2[types.UID, *known] {
+func (ca *catalog) promised() iter.Seq2[types.UID, *known] {
 	return func(yield func(types.UID, *known) bool) {
-		for _, uid := range s.ledger.Holders() {
-			if k := s.known[uid]; k != nil && s.ledger.Promised(uid) != nil && !yield(uid, k) {
+		for _, uid := range ca.ledger.Holders() {
+			if k := ca.known[uid]; k != nil && ca.ledger.Promised(uid) != nil && !yield(uid, k) {
 				return
 			}
 		}

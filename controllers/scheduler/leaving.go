@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
@@ -18,14 +19,17 @@ import (
 // grace).
 const leavesWithin = 2 * time.Minute
 
-// lookAtLeaving notes since when ranks hold nodes that were not promised to them, and disowns those that stay. It returns
+// leaving says since when ranks, by MiniCluster, hold nodes that were not promised to them.
+type leaving map[types.UID]map[int]time.Time
+
+// step notes since when ranks hold nodes that were not promised to them, and disowns those that stay. It returns
 // when others stop to wait for the next one; zero if they wait for none.
-func (s *Scheduler) lookAtLeaving(now time.Time) (next time.Time) {
-	leaving := map[types.UID]map[int]time.Time{}
-	for _, uid := range s.ledger.Holders() {
+func (l *leaving) step(in *ledger.Ledger, now time.Time) (next time.Time) {
+	left := leaving{}
+	for _, uid := range in.Holders() {
 		var stay []int
-		for _, rank := range s.unpromised(uid) {
-			since, noted := s.leaving[uid][rank]
+		for _, rank := range unpromised(in, uid) {
+			since, noted := (*l)[uid][rank]
 			if !noted {
 				since = now
 			}
@@ -34,22 +38,22 @@ func (s *Scheduler) lookAtLeaving(now time.Time) (next time.Time) {
 				stay = append(stay, rank)
 				continue
 			}
-			if leaving[uid] == nil {
-				leaving[uid] = map[int]time.Time{}
+			if left[uid] == nil {
+				left[uid] = map[int]time.Time{}
 			}
-			leaving[uid][rank], next = since, elastic.Earliest(next, by)
+			left[uid][rank], next = since, elastic.Earliest(next, by)
 		}
-		s.ledger.Disown(uid, stay)
+		in.Disown(uid, stay)
 	}
-	s.leaving = leaving
+	*l = left
 	return next
 }
 
-// leavers are the ranks of a MiniCluster for whose nodes others wait, rising.
-func (s *Scheduler) leavers(uid types.UID) []int { return slices.Sorted(maps.Keys(s.leaving[uid])) }
+// of are the ranks of a MiniCluster for whose nodes others wait, rising.
+func (l leaving) of(uid types.UID) []int { return slices.Sorted(maps.Keys(l[uid])) }
 
 // unpromised are the ranks of a MiniCluster that hold a node without a promise: their old pods still exist.
-func (s *Scheduler) unpromised(uid types.UID) []int {
-	promise := s.ledger.Promised(uid)
-	return slices.DeleteFunc(s.ledger.Holds(uid), func(rank int) bool { return promise != nil && promise.Holds(rank) })
+func unpromised(in *ledger.Ledger, uid types.UID) []int {
+	promise := in.Promised(uid)
+	return slices.DeleteFunc(in.Holds(uid), func(rank int) bool { return promise != nil && promise.Holds(rank) })
 }

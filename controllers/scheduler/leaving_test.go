@@ -54,8 +54,8 @@ func TestOthersWaitForThoseThatLeave(t *testing.T) {
 			if order, _ := q.ledger.OrderOf(y.UID); order != nil {
 				t.Errorf("at once another is to %v", order)
 			}
-			if q.lookAgain.After(q.now.Add(leavesWithin)) || q.lookAgain.IsZero() {
-				t.Errorf("the next cycle is at %s", q.lookAgain)
+			if q.due.lookAgain.After(q.now.Add(leavesWithin)) || q.due.lookAgain.IsZero() {
+				t.Errorf("the next cycle is at %s", q.due.lookAgain)
 			}
 			q.now = q.now.Add(leavesWithin)
 			q.cycle()

@@ -16,23 +16,23 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
-// measureQueues keeps what the metrics say about the queues after a cycle. Queues that do not exist count together,
+// measured is what the metrics say about the queues after a cycle. Queues that do not exist count together,
 // without a name.
-func (s *Scheduler) measureQueues(result *queue.Result, seen *snapshot) {
-	s.measured = make(map[string]metrics.Queue, len(seen.Queues))
-	names := make(map[string]bool, len(seen.Queues))
-	for i := range seen.Queues {
-		q := &seen.Queues[i]
+func measured(c *cycle, result *queue.Result) map[string]metrics.Queue {
+	out := make(map[string]metrics.Queue, len(c.Queues))
+	names := make(map[string]bool, len(c.Queues))
+	for i := range c.Queues {
+		q := &c.Queues[i]
 		names[q.Name] = true
-		s.measured[q.Name] = metrics.Queue{Waiting: map[elastic.Verdict]int{}, Patience: q.Patience}
+		out[q.Name] = metrics.Queue{Waiting: map[elastic.Verdict]int{}, Patience: q.Patience}
 	}
 	metrics.SetQueues(names)
 	for i := range result.Decisions {
-		d, name := &result.Decisions[i], seen.decided[i].queue
+		d, name := &result.Decisions[i], c.decidedOn[i].queue
 		if !names[name] {
 			name = ""
 		}
-		q := s.measured[name]
+		q := out[name]
 		if q.Waiting == nil {
 			q.Waiting = map[elastic.Verdict]int{}
 		}
@@ -40,8 +40,9 @@ func (s *Scheduler) measureQueues(result *queue.Result, seen *snapshot) {
 		if d.Head && d.Verdict != elastic.Admitted {
 			q.Blocked = elastic.Earliest(q.Blocked, d.Blocked)
 		}
-		s.measured[name] = q
+		out[name] = q
 	}
+	return out
 }
 
 // measure is what the metrics say about the cluster; nil before the first cycle, as in a manager that does not lead.
@@ -49,7 +50,7 @@ func (s *Scheduler) measureQueues(result *queue.Result, seen *snapshot) {
 func (s *Scheduler) measure() *metrics.Cluster {
 	out := &metrics.Cluster{Queues: map[string]metrics.Queue{}}
 	s.mutex.Lock()
-	measured, nodes := s.measured, s.ledger.Usable()
+	measured, nodes := s.reports.measured, s.ledger.Usable()
 	s.mutex.Unlock()
 	var list v1alpha2.MiniClusterList
 	if measured == nil || s.Cache.List(context.Background(), &list, index.Live, client.UnsafeDisableDeepCopy) != nil {

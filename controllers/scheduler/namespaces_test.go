@@ -36,7 +36,7 @@ func newTenants(q *toy) *tenants {
 // asks for a cycle.
 func (s *tenants) label(labels map[string]string) (asked bool) {
 	s.t.Helper()
-	s.changed = false
+	s.due.changed = false
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	before := &corev1.Namespace{}
 	after := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first.Obj().Namespace, Labels: labels}}
@@ -51,7 +51,7 @@ func (s *tenants) label(labels map[string]string) (asked bool) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.changed && q.Len() > 0
+	return s.due.changed && q.Len() > 0
 }
 
 func team(name string) *metav1.LabelSelector {

@@ -65,8 +65,8 @@ func TestSchedulerClearsNodesThatGo(t *testing.T) {
 	onNodes := func(change func(*fixture.NodeWrapper) *fixture.NodeWrapper) func(*toy) {
 		return func(q *toy) {
 			for _, node := range []string{"b", "e", "f"} {
-				q.changed = false
-				if q.setNode(change(fixture.Node(node)).Obj()); !q.changed {
+				q.due.changed = false
+				if q.setNode(change(fixture.Node(node)).Obj()); !q.due.changed {
 					t.Error("no cycle is asked for")
 				}
 			}
@@ -131,8 +131,8 @@ func TestSchedulerClearsNodesInTime(t *testing.T) {
 	made := q.reservation("maintenance", 60).Nodes("a").Obj()
 	q.seen.reservations = append(q.seen.reservations, made)
 	q.cycle()
-	if want := made.Spec.From.Add(-time.Minute); !q.lookAgain.Equal(want) {
-		t.Errorf("the next look is at %s, want %s", q.lookAgain, want)
+	if want := made.Spec.From.Add(-time.Minute); !q.due.lookAgain.Equal(want) {
+		t.Errorf("the next look is at %s, want %s", q.due.lookAgain, want)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestSchedulerClearsNodesOfThoseThatStart(t *testing.T) {
 	q.expect(starts, elastic.Admitted, "a")
 	q.setNode(fixture.Node("a").Taint("karpenter.sh/disrupted", corev1.TaintEffectNoSchedule).Obj())
 	q.cycle()
-	if !q.owed {
+	if !q.due.owed {
 		t.Error("its status will ask for no cycle")
 	}
 	q.show(fixture.MiniCluster("starts").Size(1).Admitted(1, 1, "a"))
@@ -231,11 +231,11 @@ func TestWhatMatters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(nil, clock.RealClock{}, nil, nil)
-			s.owed = tc.owed
+			s.due.owed = tc.owed
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			s.miniClusters().Update(t.Context(), event.UpdateEvent{ObjectOld: tc.before.Obj(), ObjectNew: tc.after.Obj()}, q)
-			if s.changed != tc.want || (q.Len() > 0) != tc.want {
-				t.Errorf("a cycle is asked for: %t, want %t", s.changed, tc.want)
+			if s.due.changed != tc.want || (q.Len() > 0) != tc.want {
+				t.Errorf("a cycle is asked for: %t, want %t", s.due.changed, tc.want)
 			}
 		})
 	}
@@ -309,8 +309,8 @@ func TestSchedulerKnowsThePodsOfTheDeleted(t *testing.T) {
 	}
 	q.cycle()
 	q.expect(head, elastic.Admitted, "a", "b")
-	if len(q.known) != 2 {
-		t.Errorf("%d MiniClusters are known", len(q.known))
+	if len(q.catalog.known) != 2 {
+		t.Errorf("%d MiniClusters are known", len(q.catalog.known))
 	}
 }
 
@@ -328,7 +328,7 @@ func TestSchedulerForgetsTheDeleted(t *testing.T) {
 	due := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	q.miniClusters().Delete(t.Context(), event.DeleteEvent{Object: runs}, due)
 	q.Forget(client.ObjectKeyFromObject(runs))
-	if due.Len() == 0 || !q.changed {
+	if due.Len() == 0 || !q.due.changed {
 		t.Fatal("no cycle is asked for")
 	}
 	q.seen.miniClusters = q.seen.miniClusters[1:]
@@ -370,10 +370,10 @@ func TestSchedulerLooksAtQuotasAgain(t *testing.T) {
 	q.offer(second)
 	q.cycle()
 	q.expect(second, elastic.NotAllowed)
-	if want := q.now.Add(quotaInterval); !q.lookAgain.Equal(want) {
-		t.Fatalf("the next look is at %s, want %s", q.lookAgain, want)
+	if want := q.now.Add(quotaInterval); !q.due.lookAgain.Equal(want) {
+		t.Fatalf("the next look is at %s, want %s", q.due.lookAgain, want)
 	}
-	q.now, q.seen.made = q.lookAgain, map[types.UID]int{"uid-first": 2}
+	q.now, q.seen.made = q.due.lookAgain, map[types.UID]int{"uid-first": 2}
 	q.cycle()
 	q.expect(second, elastic.Admitted, "c", "d")
 }

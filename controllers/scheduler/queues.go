@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/metrics"
 	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
@@ -77,36 +78,42 @@ func (r *QueueReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("queue").
 		For(&v1alpha2.MiniClusterQueue{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Channel(r.Scheduler.reported, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.Scheduler.mail.reported, &handler.EnqueueRequestForObject{})).
 		Complete(r)
+}
+
+// reports are what the last cycle says about the queues.
+type reports struct {
+	// byQueue are those for the statuses of the queues.
+	byQueue map[string]status.QueueReport
+	// measured is what the metrics say; nil before the first cycle. Nobody changes it later.
+	measured map[string]metrics.Queue
 }
 
 // report is the last cycle's report on a queue.
 func (s *Scheduler) report(name string) (status.QueueReport, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	report, ok := s.reports[name]
+	report, ok := s.reports.byQueue[name]
 	return report, ok
 }
 
-// updateReports keeps the reports of a cycle and returns the queues whose report changed.
-func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.NamespacedName {
+// step keeps the reports of a cycle and returns the queues whose report changed.
+func (r *reports) step(c *cycle, result *queue.Result) (news []types.NamespacedName) {
+	r.measured = measured(c, result)
 	reports := map[string]*status.QueueReport{}
 	for _, use := range result.Uses {
-		reports[use.Queue] = &status.QueueReport{Use: use}
-		s.reportUsage(reports[use.Queue])
-		if b := s.books[use.Queue]; b != nil {
-			reports[use.Queue].Accounting = b.shown
-		}
+		reports[use.Queue] = &status.QueueReport{Use: use, Accounting: c.accounting.of(use.Queue)}
+		c.usage.report(reports[use.Queue])
 	}
-	for i := range seen.Running {
-		if report := reports[seen.Running[i].Queue]; report != nil {
+	for i := range c.Running {
+		if report := reports[c.Running[i].Queue]; report != nil {
 			report.Admitted++
 		}
 	}
 	for i := range result.Decisions {
 		decision := &result.Decisions[i]
-		e := seen.decided[i]
+		e := c.decidedOn[i]
 		report := reports[e.queue]
 		switch {
 		case report == nil: // the queue does not exist
@@ -121,12 +128,11 @@ func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.N
 			}
 		}
 	}
-	s.countAsks(&result, reports)
-	maps.DeleteFunc(s.reports, func(name string, _ status.QueueReport) bool { return reports[name] == nil })
-	var news []types.NamespacedName
+	c.countAsks(result, reports)
+	maps.DeleteFunc(r.byQueue, func(name string, _ status.QueueReport) bool { return reports[name] == nil })
 	for name, report := range reports {
-		if !reflect.DeepEqual(s.reports[name], *report) {
-			s.reports[name] = *report
+		if !reflect.DeepEqual(r.byQueue[name], *report) {
+			r.byQueue[name] = *report
 			news = append(news, types.NamespacedName{Name: name})
 		}
 	}
@@ -134,9 +140,9 @@ func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.N
 }
 
 // countAsks reports for how many nodes the MiniClusters of each queue wait.
-func (s *Scheduler) countAsks(result *queue.Result, reports map[string]*status.QueueReport) {
+func (c *cycle) countAsks(result *queue.Result, reports map[string]*status.QueueReport) {
 	for _, ask := range result.Asks {
-		k := s.known[types.UID(ask.Gang)]
+		k := c.catalog.known[types.UID(ask.Gang)]
 		if ask.Pause > 0 || k == nil || k.entry == nil || reports[k.entry.queue] == nil {
 			continue
 		}

@@ -51,8 +51,8 @@ func TestQueueTellsPositions(t *testing.T) {
 	q.Forget(types.NamespacedName{Namespace: fixture.Namespace, Name: "mc-0"})
 	q.seen.miniClusters = slices.DeleteFunc(q.seen.miniClusters, func(mc *v1alpha2.MiniCluster) bool { return mc.Name == "mc-0" })
 	step("when the first is gone", "mc-1")
-	if at := q.now.Add(newsInterval); !q.lookAgain.Equal(at) {
-		t.Errorf("the next look is at %s, want %s", q.lookAgain, at)
+	if at := q.now.Add(newsInterval); !q.due.lookAgain.Equal(at) {
+		t.Errorf("the next look is at %s, want %s", q.due.lookAgain, at)
 	}
 	q.now = q.now.Add(newsInterval)
 	step("later", "mc-2 mc-3")

@@ -26,7 +26,7 @@ func quotaFor(size int32, since time.Duration) *v1alpha2.Quota {
 // offerQuota offers a MiniCluster with quota, which the cache shows too.
 func (q *toy) offerQuota(w *fixture.MiniClusterWrapper, pod *corev1.Pod, quota *v1alpha2.Quota) elastic.Offer {
 	mc := w.Defaulted()
-	if q.entries[client.ObjectKeyFromObject(mc)] == nil {
+	if q.line.entries[client.ObjectKeyFromObject(mc)] == nil {
 		q.seen.miniClusters = append(q.seen.miniClusters, w.Obj())
 	}
 	return q.Offer(mc, pod, nil, quota)
@@ -51,7 +51,7 @@ func TestSchedulerStaysWithinQuota(t *testing.T) {
 	quota.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}
 	train := fixture.MiniCluster("train").Size(4).MinSize(1).Queue("other")
 	q.offerQuota(train, wholeNode, quota)
-	if queue := q.entries[client.ObjectKeyFromObject(train.Obj())].queue; queue != v1alpha2.KueueQueue {
+	if queue := q.line.entries[client.ObjectKeyFromObject(train.Obj())].queue; queue != v1alpha2.KueueQueue {
 		t.Errorf("it waits in queue %s", queue)
 	}
 	q.cycle()
@@ -117,7 +117,7 @@ func TestSchedulerDecidesAnewAboutOtherQuota(t *testing.T) {
 	if got := q.Offer(mc.Defaulted(), wholeNode, nil, nil); got.Verdict != "" {
 		t.Errorf("without the label it is offered %+v", got)
 	}
-	if queue := q.entries[client.ObjectKeyFromObject(mc.Obj())].queue; queue != v1alpha2.DefaultQueue {
+	if queue := q.line.entries[client.ObjectKeyFromObject(mc.Obj())].queue; queue != v1alpha2.DefaultQueue {
 		t.Errorf("without the label it waits in queue %s", queue)
 	}
 }

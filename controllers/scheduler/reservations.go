@@ -66,9 +66,12 @@ func (r *ReservationReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("reservation").
 		For(&v1alpha2.MiniClusterReservation{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Channel(r.Scheduler.reserved, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.Scheduler.mail.reserved, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 }
+
+// reservations are the last cycle's reports on reservations.
+type reservations map[types.UID]status.ReservationReport
 
 // reservation is the last cycle's report on a reservation.
 func (s *Scheduler) reservation(uid types.UID) (status.ReservationReport, bool) {
@@ -86,15 +89,15 @@ type reserves struct {
 	report   status.ReservationReport
 }
 
-// reserve tells the ledger which nodes are reserved, and chooses nodes for reservations of a number of
+// step tells the ledger which nodes are reserved, and chooses nodes for reservations of a number of
 // nodes. Nodes that were chosen are assumed until the status shows them. It returns the reports, and
 // when a reservation begins or ends next.
-func (s *Scheduler) reserve(seen *clusterState, now time.Time) (reports map[types.UID]status.ReservationReport, next time.Time) {
+func (r reservations) step(c *cycle) (reports reservations, next time.Time) {
 	var live []*reserves
-	reports = map[types.UID]status.ReservationReport{}
-	for _, made := range seen.reservations {
-		if now.Before(made.Spec.Until.Time) {
-			live = append(live, s.reservesOf(made, now))
+	reports = reservations{}
+	for _, made := range c.seen.reservations {
+		if c.now.Before(made.Spec.Until.Time) {
+			live = append(live, r.reservesOf(c, made))
 		} else {
 			reports[made.UID] = status.ReservationReport{Generation: made.Generation, Phase: v1alpha2.ReservationOver}
 		}
@@ -103,56 +106,55 @@ func (s *Scheduler) reserve(seen *clusterState, now time.Time) (reports map[type
 		return cmp.Or(a.made.CreationTimestamp.Compare(b.made.CreationTimestamp.Time), cmp.Compare(a.made.Name, b.made.Name))
 	})
 	if len(live) > 0 {
-		s.lookAt(live, now)
+		c.lookAt(live)
 	}
 	all := make([]ledger.Reservation, len(live))
-	for i, r := range live {
-		all[i], reports[r.made.UID] = r.Reservation, r.report
+	for i, one := range live {
+		all[i], reports[one.made.UID] = one.Reservation, one.report
 	}
-	return reports, s.ledger.Reserve(all, now)
+	return reports, c.ledger.Reserve(all, c.now)
 }
 
-// updateReservations keeps the reports of a cycle and returns the reservations whose report changed.
-func (s *Scheduler) updateReservations(reports map[types.UID]status.ReservationReport, seen *clusterState) (news []types.NamespacedName) {
+// news are the reservations whose report changes.
+func (r reservations) news(reports reservations, seen *clusterState) (news []types.NamespacedName) {
 	for _, made := range seen.reservations {
-		if before, known := s.reservations[made.UID]; !known || !reflect.DeepEqual(before, reports[made.UID]) {
+		if before, known := r[made.UID]; !known || !reflect.DeepEqual(before, reports[made.UID]) {
 			news = append(news, client.ObjectKeyFromObject(made))
 		}
 	}
-	s.reservations = reports
 	return news
 }
 
 // reservesOf reads a reservation. Of a number of nodes it has those that were chosen before.
-func (s *Scheduler) reservesOf(made *v1alpha2.MiniClusterReservation, now time.Time) *reserves {
+func (r reservations) reservesOf(c *cycle, made *v1alpha2.MiniClusterReservation) *reserves {
 	spec := &made.Spec
-	r := &reserves{made: made, Reservation: ledger.Reservation{
+	one := &reserves{made: made, Reservation: ledger.Reservation{
 		Name: made.Name, Queue: spec.Queue, From: spec.From.Time, Until: spec.Until.Time, Nodes: spec.NodeNames,
 	}}
-	r.report.Generation, r.report.Phase = made.Generation, v1alpha2.ReservationPending
-	if !now.Before(r.From) {
-		r.report.Phase = v1alpha2.ReservationActive
+	one.report.Generation, one.report.Phase = made.Generation, v1alpha2.ReservationPending
+	if !c.now.Before(one.From) {
+		one.report.Phase = v1alpha2.ReservationActive
 	}
 	if spec.NodeNames != nil {
-		r.report.Nodes, r.report.Wanted = s.ledger.Existing(spec.NodeNames), len(spec.NodeNames)
-		return r
+		one.report.Nodes, one.report.Wanted = c.ledger.Existing(spec.NodeNames), len(spec.NodeNames)
+		return one
 	}
 	var err error
-	if r.selector, err = selectorOf(spec.NodeSelector); err != nil {
-		r.report.Problem = fmt.Sprintf("nodeSelector is wrong: %v", err)
-		return r
+	if one.selector, err = selectorOf(spec.NodeSelector); err != nil {
+		one.report.Problem = fmt.Sprintf("nodeSelector is wrong: %v", err)
+		return one
 	}
 	if spec.Count == nil {
-		r.Nodes = s.ledger.Selected(r.selector)
-		r.report.Nodes, r.report.Wanted = r.Nodes, 1
-		return r
+		one.Nodes = c.ledger.Selected(one.selector)
+		one.report.Nodes, one.report.Wanted = one.Nodes, 1
+		return one
 	}
-	r.report.Nodes, _ = hostlist.Decode(made.Status.Nodes, mostReserved) // nobody else writes the field
-	r.report.Wanted = int(*spec.Count)
-	if before, known := s.reservations[made.UID]; known && before.Phase != v1alpha2.ReservationOver { // the status may not show them yet
-		r.report.Nodes = before.Nodes
+	one.report.Nodes, _ = hostlist.Decode(made.Status.Nodes, mostReserved) // nobody else writes the field
+	one.report.Wanted = int(*spec.Count)
+	if before, known := r[made.UID]; known && before.Phase != v1alpha2.ReservationOver { // the status may not show them yet
+		one.report.Nodes = before.Nodes
 	}
-	return r
+	return one
 }
 
 // mostReserved is the largest count of a reservation.
@@ -167,10 +169,10 @@ func selectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
 }
 
 // lookAt chooses nodes, and completes the reports with the MiniClusters that stay.
-func (s *Scheduler) lookAt(live []*reserves, now time.Time) {
+func (c *cycle) lookAt(live []*reserves) {
 	asks := map[types.UID]state.Ask{}
-	for uid, k := range s.promised() {
-		asks[uid] = s.askOf(k, now)
+	for uid, k := range c.catalog.promised() {
+		asks[uid] = c.askOf(k)
 	}
 	for i, r := range live {
 		if r.made.Spec.Count != nil && r.report.Problem == "" {
@@ -178,11 +180,11 @@ func (s *Scheduler) lookAt(live []*reserves, now time.Time) {
 			if earlier := taken(r, live[:i]); len(earlier) > 0 { // since their times were edited
 				before = slices.DeleteFunc(slices.Clone(before), func(name string) bool { return earlier[name] })
 			}
-			r.report.Nodes = s.ledger.Pick(&r.Reservation, r.report.Wanted, r.selector, before, taken(r, live), asks)
+			r.report.Nodes = c.ledger.Pick(&r.Reservation, r.report.Wanted, r.selector, before, taken(r, live), asks)
 			r.Nodes = r.report.Nodes
 		}
-		for _, uid := range s.ledger.Staying(&r.Reservation, asks) {
-			mc := s.known[uid].miniCluster
+		for _, uid := range c.ledger.Staying(&r.Reservation, asks) {
+			mc := c.catalog.known[uid].miniCluster
 			stays := v1alpha2.StayingMiniCluster{Namespace: mc.Namespace, Name: mc.Name}
 			if ends := asks[uid].Ends; !ends.IsZero() {
 				stays.Until = &metav1.Time{Time: ends.Truncate(time.Second)}
@@ -206,14 +208,4 @@ func taken(r *reserves, live []*reserves) map[string]bool {
 		}
 	}
 	return taken
-}
-
-// askOf is the request of a MiniCluster with nodes. Before its status shows them, its queue and time limit are those
-// of its entry.
-func (s *Scheduler) askOf(k *known, now time.Time) state.Ask {
-	ask := k.ask
-	if e := s.entries[client.ObjectKeyFromObject(k.miniCluster)]; e != nil && e.miniCluster.UID == k.miniCluster.UID {
-		ask.Queue, ask.Lasts = e.queue, e.ask.Lasts
-	}
-	return ask.At(now)
 }

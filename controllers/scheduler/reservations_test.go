@@ -76,8 +76,8 @@ func TestSchedulerLooksAtReservationsAgain(t *testing.T) {
 	} {
 		q.cycle()
 		q.expect(head, elastic.NoRoom)
-		if !q.lookAgain.Equal(want) {
-			t.Errorf("at %s the next look is at %s, want %s", q.now, q.lookAgain, want)
+		if !q.due.lookAgain.Equal(want) {
+			t.Errorf("at %s the next look is at %s, want %s", q.now, q.due.lookAgain, want)
 		}
 		q.now = want
 	}
@@ -98,7 +98,7 @@ func TestSchedulerBackfillsBeforeAReservation(t *testing.T) {
 	q.offer(small)
 	q.cycle()
 	q.expect(small, elastic.WaitingForTurn) // b is kept for the head
-	q.now = q.lookAgain
+	q.now = q.due.lookAgain
 	q.cycle()
 	q.expect(head, elastic.NoRoom)
 	q.expect(small, elastic.Admitted, "b")
@@ -137,7 +137,7 @@ func TestSchedulerChoosesNodesToReserve(t *testing.T) {
 
 	// A node that is gone is replaced, by none of another reservation.
 	restarted.deleteNode(fixture.Node("b").Obj())
-	if !restarted.changed {
+	if !restarted.due.changed {
 		t.Error("no cycle is asked for")
 	}
 	restarted.cycle()
@@ -182,8 +182,10 @@ func TestSchedulerTellsReservations(t *testing.T) {
 		at   time.Time
 		want int
 	}{{q.now, 1}, {q.now, 0}, {made.Spec.From.Time, 1}, {made.Spec.Until.Time, 1}, {made.Spec.Until.Time, 0}} {
-		reports, _ := q.reserve(&q.seen, tc.at)
-		if told := q.updateReservations(reports, &q.seen); len(told) != tc.want {
+		reports, _ := q.reservations.step(newCycle(q.parts, &q.seen, tc.at))
+		told := q.reservations.news(reports, &q.seen)
+		q.reservations = reports
+		if len(told) != tc.want {
 			t.Errorf("at %s told of %v", tc.at, told)
 		}
 	}

@@ -4,46 +4,40 @@
 package scheduler
 
 import (
-	"context"
 	"slices"
-
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
 // mostLearned is how many users the scheduler knows by how long their MiniClusters take.
 const mostLearned = 1000
 
-// foundMiniCluster looks at a MiniCluster that the cache has not shown before. Many have finished before a restart of
-// the manager.
-func (s *Scheduler) foundMiniCluster(_ context.Context, e event.CreateEvent, _ requests) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	mc := e.Object.(*v1alpha2.MiniCluster)
-	s.noteEnd(mc)
-	s.noteFound(mc)
+// learning is how long MiniClusters have taken, and those that have ended and are still to be learned from.
+type learning struct {
+	*queue.Runtimes
+	ended []*v1alpha2.MiniCluster
 }
 
-// noteEnd keeps a MiniCluster that has ended for the next cycle, which knows the queues.
-func (s *Scheduler) noteEnd(mc *v1alpha2.MiniCluster) {
+// note keeps a MiniCluster that has ended for the next cycle, which knows the queues.
+func (l *learning) note(mc *v1alpha2.MiniCluster) {
 	if mc.Status.CompletionTime != nil {
-		s.ended = append(s.ended, mc)
+		l.ended = append(l.ended, mc)
 	}
 }
 
-// learnRuntimes learns from the MiniClusters that have ended, the last of them last.
-func (s *Scheduler) learnRuntimes(queues map[string]*v1alpha2.MiniClusterQueue) {
-	slices.SortStableFunc(s.ended, func(a, b *v1alpha2.MiniCluster) int {
+// step learns from the MiniClusters that have ended, the last of them last.
+func (l *learning) step(queues map[string]*v1alpha2.MiniClusterQueue) {
+	slices.SortStableFunc(l.ended, func(a, b *v1alpha2.MiniCluster) int {
 		return a.Status.CompletionTime.Compare(b.Status.CompletionTime.Time)
 	})
-	for _, mc := range s.ended {
+	for _, mc := range l.ended {
 		if q := queues[mc.Status.Queue]; q != nil {
 			if r, ended, ok := state.Lasted(mc, q); ok {
-				s.runtimes.Learn(&r, ended)
+				l.Learn(&r, ended)
 			}
 		}
 	}
-	s.ended = nil
+	l.ended = nil
 }

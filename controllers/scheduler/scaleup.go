@@ -46,30 +46,22 @@ const (
 
 // scaling is what the scheduler knows about nodes on demand.
 type scaling struct {
+	ledger *ledger.Ledger
 	// asks are those of the last cycle, by MiniCluster, and told those of which the autoscaler was to hear.
 	asks map[types.UID]*scaleup.Wish
 	told map[types.UID]queue.Ask
 	// arrivals are how long nodes took, by queue.
 	arrivals map[string]time.Duration
-	// asked sends the MiniClusters for which something else is to be asked.
-	asked chan event.GenericEvent
-}
-
-func newScaling() scaling {
-	return scaling{
-		asks: map[types.UID]*scaleup.Wish{}, told: map[types.UID]queue.Ask{}, arrivals: map[string]time.Duration{},
-		asked: make(chan event.GenericEvent, 1024),
-	}
 }
 
 // Asks sends the MiniClusters for which something else is to be asked.
-func (s *Scheduler) Asks() <-chan event.GenericEvent { return s.scaling.asked }
+func (s *Scheduler) Asks() <-chan event.GenericEvent { return s.mail.asked }
 
 // Wake asks for a cycle, because the autoscaler has news.
 func (s *Scheduler) Wake() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.wake()
+	s.due.wake()
 }
 
 // AskAgain asks for a cycle that tells all that is to be asked: what was told before may not have been heard.
@@ -77,7 +69,7 @@ func (s *Scheduler) AskAgain() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	clear(s.scaling.told)
-	s.wake()
+	s.due.wake()
 }
 
 // Wish is what is to be asked for a MiniCluster; nil if nothing. placed is true if it has been given nodes. known is false
@@ -85,10 +77,10 @@ func (s *Scheduler) AskAgain() {
 func (s *Scheduler) Wish(name types.NamespacedName, uid types.UID) (wish *scaleup.Wish, placed, known bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	e := s.entries[name]
+	e := s.line.entries[name]
 	switch {
 	case e == nil || e.miniCluster.UID != uid:
-		last := s.checked[name]
+		last := s.line.checked[name]
 		return nil, false, last.uid == uid && !last.waits
 	case e.decision.Verdict == elastic.Admitted:
 		return nil, true, true
@@ -96,26 +88,26 @@ func (s *Scheduler) Wish(name types.NamespacedName, uid types.UID) (wish *scaleu
 	return s.scaling.asks[uid], false, e.decision.Verdict != ""
 }
 
-// scaleUp completes what the queues say about nodes that do not exist, and tells the ledger which nodes could come.
-func (s *Scheduler) scaleUp(out *snapshot, queues map[string]*v1alpha2.MiniClusterQueue) {
+// step completes what the queues say about nodes that do not exist, and tells the ledger which nodes could come.
+func (s *scaling) step(c *cycle) {
 	could := map[string][]ledger.Could{}
-	for i := range out.Queues {
-		q := &out.Queues[i]
+	for i := range c.Queues {
+		q := &c.Queues[i]
 		if q.ScaleUp == nil {
 			continue
 		}
-		made := queues[q.Name]
+		made := c.seen.byName[q.Name]
 		q.ScaleUp.Arrival = s.arrival(q)
-		if s.Autoscaler == nil {
+		if c.Autoscaler == nil {
 			q.ScaleUp.Barred = "there is no autoscaler"
 			continue
 		}
-		if q.ScaleUp.Barred = s.Autoscaler.Barred(made.Spec.ScaleUp.Provider); q.ScaleUp.Barred != "" {
+		if q.ScaleUp.Barred = c.Autoscaler.Barred(made.Spec.ScaleUp.Provider); q.ScaleUp.Barred != "" {
 			continue
 		}
-		shapes, others := state.Shapes(made, s.Autoscaler.Shapes()), s.heldByOthers(out, q.Name)
+		shapes, others := state.Shapes(made, c.Autoscaler.Shapes()), c.heldByOthers(q.Name)
 		q.ScaleUp.More = max(min(q.ScaleUp.Limit, mostAsked)-s.ledger.Up(shapes, others), 0)
-		wanted, requests := wantedOf(out, q.Name)
+		wanted, requests := c.wantedOf(q.Name)
 		for _, shape := range state.Sized(shapes, requests) {
 			there := 0
 			if shape.Most > 0 {
@@ -127,16 +119,16 @@ func (s *Scheduler) scaleUp(out *snapshot, queues map[string]*v1alpha2.MiniClust
 		}
 	}
 	s.ledger.CouldCome(could)
-	s.noteComing(out)
+	c.noteComing()
 }
 
 // heldByOthers are the nodes of running gangs of other queues, but for those that gangs of a queue have, too.
-func (s *Scheduler) heldByOthers(out *snapshot, name string) map[string]bool {
+func (c *cycle) heldByOthers(name string) map[string]bool {
 	nodes := map[string]bool{}
 	for _, own := range []bool{false, true} {
-		for i := range out.Running {
-			r := &out.Running[i]
-			if promise := s.ledger.Promised(types.UID(r.ID)); promise != nil && (r.Queue == name) == own {
+		for i := range c.Running {
+			r := &c.Running[i]
+			if promise := c.ledger.Promised(types.UID(r.ID)); promise != nil && (r.Queue == name) == own {
 				for _, node := range promise.Nodes {
 					nodes[node] = !own
 				}
@@ -147,24 +139,24 @@ func (s *Scheduler) heldByOthers(out *snapshot, name string) map[string]bool {
 }
 
 // noteComing counts the nodes that are coming since the first MiniCluster that waits has asked.
-func (s *Scheduler) noteComing(out *snapshot) {
+func (c *cycle) noteComing() {
 	var since time.Time
-	for i := range out.Waiting {
-		if asked := out.Waiting[i].Asked; asked != nil && asked.Until.IsZero() {
+	for i := range c.Waiting {
+		if asked := c.Waiting[i].Asked; asked != nil && asked.Until.IsZero() {
 			since = elastic.Earliest(since, asked.At)
 		}
 	}
 	if !since.IsZero() {
-		out.Coming, out.CameLast = s.ledger.Coming(since)
+		c.Coming, c.CameLast = c.ledger.Coming(since)
 	}
 }
 
 // wantedOf is how many brokers the waiting MiniClusters of a queue want, and the different requests of their pods, the
 // smallest first.
-func wantedOf(out *snapshot, name string) (wanted int, requests []fluxion.Resources) {
+func (c *cycle) wantedOf(name string) (wanted int, requests []fluxion.Resources) {
 	classes := map[string]bool{}
-	for i, e := range out.waiting {
-		gang := &out.Waiting[i]
+	for i, e := range c.waiting {
+		gang := &c.Waiting[i]
 		if gang.Queue != name || gang.BestEffort {
 			continue
 		}
@@ -192,8 +184,8 @@ func wantedOf(out *snapshot, name string) (wanted int, requests []fluxion.Resour
 }
 
 // arrival is how long nodes are expected to take that a queue asks for.
-func (s *Scheduler) arrival(q *queue.Queue) time.Duration {
-	if took, known := s.scaling.arrivals[q.Name]; known {
+func (s *scaling) arrival(q *queue.Queue) time.Duration {
+	if took, known := s.arrivals[q.Name]; known {
 		return min(took, q.ScaleUp.Timeout)
 	}
 	return min(usualArrival, q.ScaleUp.Timeout/2)
@@ -201,49 +193,49 @@ func (s *Scheduler) arrival(q *queue.Queue) time.Duration {
 
 // noteArrival learns how long the nodes took of a MiniCluster that gets nodes: the average of the last, of which each
 // counts half as much as the next.
-func (s *Scheduler) noteArrival(e *entry, now time.Time) {
+func (s *scaling) noteArrival(e *entry, now time.Time) {
 	if e.asked == nil || !e.asked.Until.IsZero() {
 		return
 	}
 	took := max(now.Sub(e.asked.At), time.Second)
-	if before, known := s.scaling.arrivals[e.queue]; known {
+	if before, known := s.arrivals[e.queue]; known {
 		took = (before + took) / 2
 	}
-	s.scaling.arrivals[e.queue] = took
+	s.arrivals[e.queue] = took
 }
 
 // wish keeps what a cycle wants to ask for, and returns the MiniClusters for which that is news.
-func (s *Scheduler) wish(result *queue.Result, seen *snapshot) []types.NamespacedName {
+func (s *scaling) wish(c *cycle, result *queue.Result) []types.NamespacedName {
 	var news []types.NamespacedName
 	asks, told := map[types.UID]*scaleup.Wish{}, map[types.UID]queue.Ask{}
 	for _, ask := range result.Asks {
-		k := s.known[types.UID(ask.Gang)]
+		k := c.catalog.known[types.UID(ask.Gang)]
 		if k == nil || k.entry == nil {
 			continue
 		}
-		asks[k.miniCluster.UID] = s.wishOf(k.entry, ask, seen)
+		asks[k.miniCluster.UID] = s.wishOf(k.entry, ask, c.seen)
 		if ask.Pause > 0 { // less of it is left in each cycle
 			ask.Pause = 1
 		}
 		told[k.miniCluster.UID] = ask
-		if before, known := s.scaling.told[k.miniCluster.UID]; !known || before != ask {
+		if before, known := s.told[k.miniCluster.UID]; !known || before != ask {
 			news = append(news, client.ObjectKeyFromObject(k.miniCluster))
 		}
 	}
-	for i := range seen.Waiting {
-		if gang := &seen.Waiting[i]; gang.Asked != nil && asks[types.UID(gang.ID)] == nil { // also after a restart
-			if k := s.known[types.UID(gang.ID)]; k != nil {
+	for i := range c.Waiting {
+		if gang := &c.Waiting[i]; gang.Asked != nil && asks[types.UID(gang.ID)] == nil { // also after a restart
+			if k := c.catalog.known[types.UID(gang.ID)]; k != nil {
 				news = append(news, client.ObjectKeyFromObject(k.miniCluster))
 			}
 		}
 	}
-	s.scaling.asks, s.scaling.told = asks, told
+	s.asks, s.told = asks, told
 	return news
 }
 
 // wishOf completes what is to be asked for a MiniCluster.
-func (s *Scheduler) wishOf(e *entry, ask queue.Ask, seen *snapshot) *scaleup.Wish {
-	w := &scaleup.Wish{Ask: ask, Pod: kueue.Confine(e.pod, e.quota), Batch: s.batchNodes()}
+func (s *scaling) wishOf(e *entry, ask queue.Ask, seen *clusterState) *scaleup.Wish {
+	w := &scaleup.Wish{Ask: ask, Pod: kueue.Confine(e.pod, e.quota), Batch: s.ledger.Nodes}
 	for _, made := range seen.queues {
 		if made.Name == e.queue && made.Spec.ScaleUp != nil {
 			q := made.DeepCopy()
@@ -258,6 +250,3 @@ func (s *Scheduler) wishOf(e *entry, ask queue.Ask, seen *snapshot) *scaleup.Wis
 	}
 	return w
 }
-
-// batchNodes selects the nodes that brokers may use.
-func (s *Scheduler) batchNodes() labels.Selector { return s.ledger.Nodes }

@@ -167,20 +167,20 @@ func TestSchedulerAwaitsStartupTaints(t *testing.T) {
 func TestSchedulerLearnsArrivals(t *testing.T) {
 	q, _ := onDemand(t, 4)
 	of := &queue.Queue{Name: "default", ScaleUp: &queue.ScaleUp{Timeout: 3 * time.Minute}}
-	if got := q.arrival(of); got != 90*time.Second {
+	if got := q.scaling.arrival(of); got != 90*time.Second {
 		t.Errorf("with a short timeout nodes are expected after %s at first", got)
 	}
 	for _, took := range []time.Duration{time.Minute, 3 * time.Minute, 10 * time.Minute} {
 		e := &entry{asked: &queue.Asked{At: q.now.Add(-took)}}
 		e.queue = "default"
-		q.noteArrival(e, q.now)
+		q.scaling.noteArrival(e, q.now)
 		e.asked.Until = q.now // it has given up, and got others' nodes
-		q.noteArrival(e, q.now.Add(time.Hour))
+		q.scaling.noteArrival(e, q.now.Add(time.Hour))
 	}
 	if got := q.scaling.arrivals["default"]; got != 6*time.Minute {
 		t.Errorf("nodes took %s", got)
 	}
-	if got := q.arrival(of); got != 3*time.Minute {
+	if got := q.scaling.arrival(of); got != 3*time.Minute {
 		t.Errorf("nodes are expected after %s, longer than one waits for them", got)
 	}
 }

@@ -30,9 +30,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/metrics"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/scaleup"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/status"
-	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
@@ -42,18 +42,10 @@ const (
 	freedBatch = 20 * time.Millisecond
 	// idleBatch is the same for what pods of others free that no gang can use: only shares change.
 	idleBatch = 10 * time.Second
-	// settlesIn is how long after nodes became free others may follow, and settlesAtLast the
-	// limit for that.
-	settlesIn     = 200 * time.Millisecond
-	settlesAtLast = 2 * time.Second
 )
 
-// Scheduler decides which MiniCluster gets which nodes.
-//
-// A decision is assumed until the cache shows it: its nodes count as taken at once, and become
-// free again if the MiniCluster does not take them (Skip). So no two decisions use the same
-// nodes.
-type Scheduler struct {
+// parts are what the scheduler is made of. Each part has its own data, and a cycle lets each make one step.
+type parts struct {
 	// Cache is only read.
 	Cache client.Reader
 	Clock clock.PassiveClock
@@ -65,96 +57,75 @@ type Scheduler struct {
 	// MayBind reports whether the API server may bind pods when they are created; nil: it may not.
 	MayBind func() bool
 
-	topology []state.TopologyLevel
-	mutex    sync.Mutex
-	ledger   *ledger.Ledger
-	// entries are the waiting MiniClusters, and the admitted ones whose status does not show it
-	// yet.
-	entries map[types.NamespacedName]*entry
-	// checked are the MiniClusters that were offered, skipped or postponed since the start and have not
-	// finished. Whether the others wait is not known yet.
-	checked map[types.NamespacedName]check
-	// known are the live MiniClusters that the cache shows, and others whose pods hold nodes.
-	known map[types.UID]*known
-	// strangers is true if pods or limits are kept of a MiniCluster that was not known.
-	strangers bool
-	// pods are pods of MiniClusters after admission by the API server, one of each MiniCluster, and services the services pods
-	// of those that have been offered nodes.
-	pods, services map[types.UID]*corev1.Pod
-	// limits are the largest sizes of MiniClusters with quota from Kueue.
-	limits map[types.UID]int
-	// leaving says since when ranks, by MiniCluster, hold nodes that were not promised to them.
-	leaving map[types.UID]map[int]time.Time
-	// repairs are the displaced ranks for which other nodes are looked for.
-	repairs map[types.UID][]int
-	// owed is true if an order waits until an earlier one is recorded.
-	owed bool
-	// accounts are the usage of users, by queue.
-	accounts map[string]*account
-	// runtimes are how long MiniClusters have taken, and ended are those that are still to be learned from.
-	runtimes *queue.Runtimes
-	ended    []*v1alpha2.MiniCluster
-	// books are the accounting of the queues, by name, and spendings what is still to be added to them.
-	books     map[string]*books
-	spendings []spending
-	// storage is what is known about volumes, and scaling about nodes on demand.
-	storage storage
-	scaling scaling
-	// reports are the last cycle's reports, by queue.
-	reports map[string]status.QueueReport
-	// measured is what the metrics say about the queues after the last cycle; nil before. Nobody changes it later.
-	measured map[string]metrics.Queue
-	// reservations are the last cycle's reports on reservations.
-	reservations map[types.UID]status.ReservationReport
-	// changed is true if anything but freed nodes may change a decision. freed is the ledger's
-	// count at the last cycle. lookAgain is when time alone may change a decision.
-	changed   bool
-	freed     uint64
-	lookAgain time.Time
-	// freedSince is when nodes became free first since all had settled, and settles is when they
-	// will have.
-	freedSince, settles time.Time
-	// gangs is the memory of the snapshot of a cycle.
-	gangs []queue.Gang
-	// wanted are what the gangs of the last cycle ask for that wait or may grow, one for each class.
-	wanted map[string]state.Ask
-	starts starts
-	// resumeAt is the count of brokers that have come at which MiniClusters get nodes that were put off; 0 if none was.
-	resumeAt int
+	ledger       *ledger.Ledger
+	due          *due
+	line         *line
+	catalog      *catalog
+	starts       starts
+	leaving      leaving
+	usage        usage
+	learning     learning
+	accounting   accounting
+	storage      storage
+	scaling      scaling
+	reservations reservations
+	reports      reports
+}
 
-	// kick asks for a cycle, decided sends MiniClusters with news, reported queues and reserved
-	// reservations with news.
-	kick, decided, reported, reserved chan event.GenericEvent
+// mail sends MiniClusters with news, those for which something else is to be asked, and queues and reservations with news.
+type mail struct {
+	decided, asked, reported, reserved chan event.GenericEvent
+}
+
+// Scheduler decides which MiniCluster gets which nodes.
+//
+// A decision is assumed until the cache shows it: its nodes count as taken at once, and become
+// free again if the MiniCluster does not take them (Skip). So no two decisions use the same
+// nodes.
+type Scheduler struct {
+	mutex sync.Mutex
+	*parts
+	mail mail
 }
 
 // New returns a scheduler that reads from a cache. The matcher has the last word on the nodes of
 // a gang; nil keeps the choice of the queue.
 func New(cache client.Reader, clock clock.PassiveClock, topology []state.TopologyLevel, matcher ledger.Matcher) *Scheduler {
-	s := &Scheduler{
-		Cache: cache, Clock: clock, topology: topology, ledger: ledger.New(topology, matcher),
-		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]check{},
-		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, services: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
-		storage: storage{changes: 1, read: map[types.NamespacedName]bool{}}, scaling: newScaling(),
-		accounts: map[string]*account{}, books: map[string]*books{}, runtimes: queue.NewRuntimes(mostLearned), reports: map[string]status.QueueReport{}, starts: starts{all: map[types.UID]*start{}},
-		kick:    make(chan event.GenericEvent, 1),
-		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024), reserved: make(chan event.GenericEvent, 1024),
+	l, d, channel := ledger.New(topology, matcher), &due{kick: make(chan event.GenericEvent, 1)}, func() chan event.GenericEvent { return make(chan event.GenericEvent, 1024) }
+	p := &parts{
+		Cache: cache, Clock: clock, ledger: l, due: d,
+		line: &line{ledger: l, due: d, topology: topology, entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]check{}},
+		catalog: &catalog{
+			ledger: l, topology: topology, known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, services: map[types.UID]*corev1.Pod{},
+			limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
+		},
+		starts: starts{all: map[types.UID]*start{}}, usage: usage{}, learning: learning{Runtimes: queue.NewRuntimes(mostLearned)},
+		accounting: accounting{books: map[string]*books{}}, storage: storage{changes: 1, read: map[types.NamespacedName]bool{}},
+		scaling: scaling{ledger: l, asks: map[types.UID]*scaleup.Wish{}, told: map[types.UID]queue.Ask{}, arrivals: map[string]time.Duration{}},
+		reports: reports{byQueue: map[string]status.QueueReport{}},
 	}
-	s.ledger.NamespaceLabels = func(name string) labels.Set { return s.labelsOf(name) }
-	return s
+	p.line.labelsOf = p.labelsOf
+	l.NamespaceLabels = func(name string) labels.Set { return p.labelsOf(name) }
+	return &Scheduler{parts: p, mail: mail{decided: channel(), asked: channel(), reported: channel(), reserved: channel()}}
 }
 
-// wake asks for a cycle, unless one was asked for.
-func (s *Scheduler) wake() {
-	s.changed = true
-	s.ask()
-}
+// atOnce is a context that is over: a read of a cache that is not filled yet does not wait, as the scheduler is locked.
+var atOnce = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
-// ask asks for a look at whether a cycle is due.
-func (s *Scheduler) ask() {
-	select {
-	case s.kick <- event.GenericEvent{Object: &v1alpha2.MiniCluster{}}:
-	default:
+// labelsOf are the labels of a namespace; none if it is not known.
+func (p *parts) labelsOf(name string) map[string]string {
+	var namespace corev1.Namespace
+	if p.Cache == nil {
+		return nil
 	}
+	if err := p.Cache.Get(atOnce, types.NamespacedName{Name: name}, &namespace, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	return namespace.Labels
 }
 
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusterqueues,verbs=get;list;watch
@@ -187,7 +158,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.PersistentVolume{}, s.followStorage()).
 		Watches(&storagev1.StorageClass{}, s.followStorage()).
 		Watches(&corev1.Namespace{}, s.namespaces()).
-		WatchesRawSource(source.Channel(s.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		WatchesRawSource(source.Channel(s.due.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 			return []reconcile.Request{{}}
 		}))).
 		Complete(s)
@@ -216,7 +187,7 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 func (s *Scheduler) setNode(node *corev1.Node) {
 	s.ledger.SetNode(node)
 	if s.ledger.Goes(node) {
-		s.wake()
+		s.due.wake()
 	}
 }
 
@@ -224,7 +195,7 @@ func (s *Scheduler) setNode(node *corev1.Node) {
 func (s *Scheduler) deleteNode(node *corev1.Node) {
 	s.ledger.DeleteNode(node.Name)
 	if len(s.reservations) > 0 {
-		s.wake()
+		s.due.wake()
 	}
 }
 
@@ -247,15 +218,15 @@ func (s *Scheduler) tell(q requests, otherwise time.Duration, change func()) {
 	if came > cameBefore {
 		s.starts.came(of, s.Clock.Now())
 	}
-	if s.resumeAt > 0 && came >= s.resumeAt {
-		s.changed, s.resumeAt = true, 0
+	if s.starts.resumeAt > 0 && came >= s.starts.resumeAt {
+		s.due.changed, s.starts.resumeAt = true, 0
 		q.AddAfter(reconcile.Request{}, freedBatch)
 	}
 	if s.ledger.Freed() == before {
 		return
 	}
 	if s.serves(s.ledger.TakeFreed()) {
-		s.settle()
+		s.due.settle(s.Clock.Now())
 		otherwise = freedBatch
 	}
 	q.AddAfter(reconcile.Request{}, otherwise)
@@ -264,16 +235,7 @@ func (s *Scheduler) tell(q requests, otherwise time.Duration, change func()) {
 // serves reports whether one of the nodes has room for a pod of a gang that waits, may grow, or needs another
 // node for a rank.
 func (s *Scheduler) serves(nodes []string) bool {
-	return len(s.repairs) > 0 || s.ledger.Serves(nodes, s.wanted)
-}
-
-// settle records that something was freed.
-func (s *Scheduler) settle() {
-	now := s.Clock.Now()
-	if s.freedSince.IsZero() || now.Sub(s.settles) >= settlesAtLast {
-		s.freedSince = now
-	}
-	s.settles = elastic.Earliest(now.Add(settlesIn), s.freedSince.Add(settlesAtLast))
+	return len(s.catalog.repairs) > 0 || s.ledger.Serves(nodes, s.due.wanted)
 }
 
 // run asks for a cycle after every event.
@@ -281,7 +243,7 @@ func (s *Scheduler) run() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
-		s.changed = true
+		s.due.changed = true
 		return []reconcile.Request{{}}
 	})
 }
@@ -303,10 +265,10 @@ func (s *Scheduler) namespaces() handler.EventHandler {
 func (s *Scheduler) followLabels(namespace string, q requests) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.changed = true
+	s.due.changed = true
 	q.Add(reconcile.Request{})
-	for _, waiting := range s.entries {
-		name := s.queueOf(waiting.miniCluster)
+	for _, waiting := range s.line.entries {
+		name := s.line.queueOf(waiting.miniCluster)
 		if waiting.quota == nil && waiting.Namespace == namespace && waiting.queue != name && !s.ledger.Assumed(waiting.miniCluster.UID) {
 			waiting.moveTo(name)
 		}
@@ -318,21 +280,32 @@ func (s *Scheduler) miniClusters() handler.EventHandler {
 	return handler.Funcs{CreateFunc: s.foundMiniCluster, UpdateFunc: s.followMiniCluster, DeleteFunc: s.run().Delete}
 }
 
+// foundMiniCluster looks at a MiniCluster that the cache has not shown before. Many have finished before a restart of
+// the manager.
+func (s *Scheduler) foundMiniCluster(_ context.Context, e event.CreateEvent, _ requests) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	mc := e.Object.(*v1alpha2.MiniCluster)
+	s.learning.note(mc)
+	s.accounting.found(mc)
+}
+
 // followMiniCluster asks for a cycle if a change of a MiniCluster matters to others, or if an
 // order waited for it.
 func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q requests) {
 	old, mc := e.ObjectOld.(*v1alpha2.MiniCluster), e.ObjectNew.(*v1alpha2.MiniCluster)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if mc.Status.StartTime != nil {
-		s.started(mc.UID)
+	if mc.Status.StartTime != nil && s.starts.all[mc.UID] != nil { // its command runs
+		delete(s.starts.all, mc.UID)
+		s.due.ask()
 	}
 	if old.Status.CompletionTime == nil {
-		s.noteEnd(mc)
+		s.learning.note(mc)
 	}
-	s.noteSpent(old, mc)
-	if s.owed || matters(old, mc) {
-		s.changed = true
+	s.accounting.spent(old, mc)
+	if s.due.owed || matters(old, mc) {
+		s.due.changed = true
 		q.Add(reconcile.Request{})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
@@ -89,6 +90,13 @@ func (q *toy) cycle() string {
 	}
 	slices.Sort(names)
 	return strings.Join(names, " ")
+}
+
+// runs are the gangs with nodes, as the queue sees them.
+func (q *toy) runs() []queue.Running {
+	c := newCycle(q.parts, &q.seen, q.now)
+	c.running()
+	return c.Running
 }
 
 // show lets the cache show what is in a status.
@@ -241,17 +249,17 @@ func TestSchedulerSkips(t *testing.T) {
 	q.offer(second)
 	q.cycle()
 	q.expect(second, "")
-	<-q.kick
+	<-q.due.kick
 	q.Skip(older)
 	select {
-	case <-q.kick:
+	case <-q.due.kick:
 	default:
 		t.Error("nobody hears of it")
 	}
 	q.cycle()
 	q.expect(second, elastic.Admitted, "a", "b")
 	q.Skip(older)
-	if len(q.kick) > 0 {
+	if len(q.due.kick) > 0 {
 		t.Error("it is news a second time")
 	}
 	// Another of the name has to be looked at anew.
@@ -284,7 +292,7 @@ func fromTheEnd(graph *fluxion.Graph, gang fluxion.Gang) (fluxion.Placement, *fl
 
 func TestSchedulerAsksItsMatcher(t *testing.T) {
 	q := newQueue(t)
-	q.ledger = ledger.New(nil, fromTheEnd)
+	q.Scheduler = New(nil, clock.RealClock{}, nil, fromTheEnd)
 	for _, node := range fixture.Nodes("a", "b", "c") {
 		q.ledger.SetNode(node)
 	}
@@ -305,8 +313,8 @@ func TestSchedulerWakes(t *testing.T) {
 		q.offer(first)
 		q.Forget(types.NamespacedName{Namespace: fixture.Namespace, Name: "first"})
 	}
-	if len(q.kick) != 1 {
-		t.Errorf("%d kicks are waiting, want 1", len(q.kick))
+	if len(q.due.kick) != 1 {
+		t.Errorf("%d kicks are waiting, want 1", len(q.due.kick))
 	}
 }
 
@@ -353,7 +361,7 @@ func TestSchedulerExpectsPods(t *testing.T) {
 			if tc.waits {
 				q.expect(second, elastic.NoRoom)
 				q.ledger.DeleteMaker(lead.UID)
-				q.changed = true
+				q.due.changed = true
 				q.cycle()
 				q.expect(second, elastic.NoRoom) // pods may come after the news of their Job's end
 				q.now = q.now.Add(time.Minute)

@@ -9,151 +9,99 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
-// snapshot is what a cycle decides on.
-type snapshot struct {
-	queue.Snapshot
-	*clusterState
-	// waiting are the entries of Waiting, and decided those of the decisions, each in the same order.
-	waiting, decided []*entry
-	// freed are the MiniClusters that have to be checked again, because quotas may have got room.
-	freed []types.NamespacedName
-	// avoidUntil is when the first of them stops avoiding nodes; zero if none avoids any.
-	avoidUntil time.Time
-	// clearsAt is when the next running gang has to leave nodes because of a reservation; zero if none has to.
-	clearsAt time.Time
-	// leavesAt is when others stop to wait for the next gang that leaves; zero if none leaves.
-	leavesAt time.Time
-	// filling are the namespaces with a quota in which pods of admitted MiniClusters are being made.
-	filling map[string]bool
-	// quotasAt is when to look again at quotas of namespaces; zero if that is not needed.
-	quotasAt time.Time
-}
-
-// snapshot returns what a cycle decides on, and what is free.
-func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queue.Room, error) {
-	if !now.Before(s.settles) {
-		s.freedSince = time.Time{}
+// snapshot completes what the queue decides on. It only reads.
+func (c *cycle) snapshot() {
+	c.Total, c.Foreign = c.ledger.Total(), c.ledger.Foreign()
+	c.Settles, c.Amount = c.due.settles, state.AmountText
+	c.MostUnmade = c.StartingPods
+	c.Unmade, _ = c.starts.unmade(c.ledger.Unmade)
+	for _, name := range slices.Sorted(maps.Keys(c.seen.byName)) {
+		c.Queues = append(c.Queues, state.Queue(c.seen.byName[name]))
 	}
-	out := &snapshot{clusterState: seen, waiting: s.waiting(seen), leavesAt: s.lookAtLeaving(now)}
-	out.decided = make([]*entry, 0, len(out.waiting))
-	out.Total, out.Foreign = s.ledger.Total(), s.ledger.Foreign()
-	out.Settles, out.Amount = s.settles, state.AmountText
-	out.MostUnmade = s.StartingPods
-	out.Unmade, _ = s.starts.unmade(s.ledger.Unmade)
-	queues := queuesByName(seen.queues)
-	for _, name := range slices.Sorted(maps.Keys(queues)) {
-		out.Queues = append(out.Queues, state.Queue(queues[name]))
-	}
-	out.filling = s.reserveQuotas(seen, now)
-	s.wanted = map[string]state.Ask{}
-	barred := s.barred(queues)
-	s.gangsNow(out, queues, barred, now)
-	out.Running = s.running(now)
-	out.clearsAt = s.noteGoing(out.Running, now)
-	s.barGrowth(out.Running, barred)
-	s.wantMore(out.Running)
-	s.scaleUp(out, queues)
-	s.learnRuntimes(queues)
-	s.keepBooks(queues)
-	s.reckon(out, queues, now)
-	room, err := s.room(now)
-	return out, room, err
+	barred := c.barred()
+	c.gangsNow(barred)
+	c.running()
+	c.noteGoing()
+	c.barGrowth(barred)
+	c.wantMore()
 }
 
 // gangsNow makes the gangs that wait, in the memory of the last cycle, and keeps one request of each class.
-func (s *Scheduler) gangsNow(out *snapshot, queues map[string]*v1alpha2.MiniClusterQueue, barred func(namespace, queue string) string, now time.Time) {
+func (c *cycle) gangsNow(barred func(namespace, queue string) string) {
 	counts := map[string]queue.Resources{} // by class
-	out.Waiting = slices.Grow(s.gangs[:0], len(out.waiting))[:len(out.waiting)]
-	s.gangs = out.Waiting
-	for i, e := range out.waiting {
-		gang := &out.Waiting[i]
-		s.gangNow(gang, e, queues[e.queue], now)
+	c.Waiting = slices.Grow(c.due.gangs[:0], len(c.waiting))[:len(c.waiting)]
+	for i, e := range c.waiting {
+		gang := &c.Waiting[i]
+		c.gangNow(gang, e)
 		requests, counted := counts[gang.Class]
 		if !counted {
-			requests = s.ledger.Counts(e.ask)
-			counts[gang.Class], s.wanted[gang.Class] = requests, e.ask
+			requests = c.ledger.Counts(e.ask)
+			counts[gang.Class], c.wanted[gang.Class] = requests, e.ask
 		}
 		gang.Requests = requests
-		var freed bool
-		if gang.NotAllowed, freed = s.askQuotas(e, out.clusterState); freed {
-			out.freed = append(out.freed, e.NamespacedName)
+		gang.NotAllowed = cmp.Or(barred(e.Namespace, e.queue), state.TooLong(e.miniCluster, e.queue, e.deadlines), e.notAllowed, e.ask.Reach.Waits)
+		if until := e.ask.AvoidUntil; c.now.Before(until) {
+			c.lookAgain = elastic.Earliest(c.lookAgain, until)
 		}
-		if gang.NotAllowed != "" && out.filling[e.Namespace] {
-			out.quotasAt = elastic.Earliest(out.quotasAt, now.Add(quotaInterval))
-		}
-		gang.NotAllowed = cmp.Or(barred(e.Namespace, e.queue), state.TooLong(e.miniCluster, e.queue, e.deadlines), gang.NotAllowed, e.ask.Reach.Waits)
-		if until := e.ask.AvoidUntil; now.Before(until) {
-			out.avoidUntil = elastic.Earliest(out.avoidUntil, until)
-		}
+		c.learning.Expect(gang)
 	}
 }
 
-// gangNow makes the gang of an entry by what its queue, which may be nil, says now, by the last decision, and with
+// gangNow makes the gang of an entry by what its queue, which may not exist, says now, by the last decision, and with
 // the reservations.
-func (s *Scheduler) gangNow(gang *queue.Gang, e *entry, q *v1alpha2.MiniClusterQueue, now time.Time) {
-	if deadlines := state.Deadlines(q); !e.limited || e.deadlines != deadlines {
-		e.limited, e.deadlines = true, deadlines
-		e.gang.Limit = state.Limit(e.miniCluster, deadlines)
-		e.ask.Lasts = state.Lasts(e.miniCluster, e.gang.Limit, deadlines)
-	}
-	e.ask.Arch = state.Arch(q)
+func (c *cycle) gangNow(gang *queue.Gang, e *entry) {
+	q := c.seen.byName[e.queue]
 	*gang = e.gang
 	gang.Memory = e.decision.Memory
 	gang.Blocked = elastic.Earliest(e.gang.Blocked, e.decision.Blocked)
-	if s.Autoscaler != nil && q != nil && q.Spec.ScaleUp != nil {
-		gang.Asked, gang.AskProblem = s.Autoscaler.Asked(e.NamespacedName, e.miniCluster.UID)
-	}
-	e.asked = gang.Asked
+	gang.Asked, gang.AskProblem = e.asked, e.askProblem
 	gang.Urgent = gang.Urgent || gang.Asked != nil && gang.Asked.Until.IsZero()
 	if e.quota == nil {
 		gang.Created = state.Age(gang, q)
 	}
-	ask := e.ask.At(now)
-	gang.Class += ask.Reach.Key + s.ledger.Class(&ask)
-	if !s.ledger.Reserved() {
+	gang.User = state.User(e.known.miniCluster, q)
+	ask := e.ask.At(c.now)
+	gang.Class += ask.Reach.Key + c.ledger.Class(&ask)
+	if !c.ledger.Reserved() {
 		return
 	}
 	// It must not wait until it may not start. One whose run time is learned later has no limit: reservations bar it now.
-	if barred := s.ledger.BarredNext(ask); !barred.IsZero() {
+	if barred := c.ledger.BarredNext(ask); !barred.IsZero() {
 		gang.StartsAtOnce = gang.StartsAtOnce || gang.Expected > 0
-		gang.Urgent = gang.Urgent || barred.Before(now.Add(2*startsWithin))
+		gang.Urgent = gang.Urgent || barred.Before(c.now.Add(2*startsWithin))
 	}
 }
 
 // wantMore keeps one request of each class of gangs that may grow.
-func (s *Scheduler) wantMore(running []queue.Running) {
-	for i := range running {
-		if r := &running[i]; r.Malleable && r.Max > len(r.Ranks) {
-			s.wanted[r.Class] = s.known[types.UID(r.ID)].ask
+func (c *cycle) wantMore() {
+	for i := range c.Running {
+		if r := &c.Running[i]; r.Malleable && r.Max > len(r.Ranks) {
+			c.wanted[r.Class] = c.catalog.known[types.UID(r.ID)].ask
 		}
 	}
 }
 
 // barred returns why a queue does not serve a namespace; "" if it does. Of many gangs of a namespace only
 // the first costs time.
-func (s *Scheduler) barred(queues map[string]*v1alpha2.MiniClusterQueue) func(namespace, queue string) string {
+func (c *cycle) barred() func(namespace, queue string) string {
 	known := map[types.NamespacedName]string{} // by namespace and queue
 	return func(namespace, queue string) string {
-		q, name := queues[queue], types.NamespacedName{Namespace: namespace, Name: queue}
+		q, name := c.seen.byName[queue], types.NamespacedName{Namespace: namespace, Name: queue}
 		if q == nil || q.Spec.NamespaceSelector == nil {
 			return ""
 		}
 		why, asked := known[name]
 		if !asked {
-			why = state.Barred(q, namespace, s.labelsOf(namespace))
+			why = state.Barred(q, namespace, c.line.labelsOf(namespace))
 			known[name] = why
 		}
 		return why
@@ -161,9 +109,9 @@ func (s *Scheduler) barred(queues map[string]*v1alpha2.MiniClusterQueue) func(na
 }
 
 // barGrowth lets no gang grow whose queue does not serve its namespace. The gang keeps what it has.
-func (s *Scheduler) barGrowth(running []queue.Running, barred func(namespace, queue string) string) {
-	for i := range running {
-		if r := &running[i]; barred(s.known[types.UID(r.ID)].miniCluster.Namespace, r.Queue) != "" {
+func (c *cycle) barGrowth(barred func(namespace, queue string) string) {
+	for i := range c.Running {
+		if r := &c.Running[i]; barred(c.catalog.known[types.UID(r.ID)].miniCluster.Namespace, r.Queue) != "" {
 			r.Max = len(r.Ranks)
 		}
 	}
@@ -183,168 +131,68 @@ func queuesByName(made []*v1alpha2.MiniClusterQueue) map[string]*v1alpha2.MiniCl
 	return queues
 }
 
-// quotaInterval is how often the quotas of a namespace are looked at in which pods are being made. The API server counts a
-// pod before a cache shows the pod, so the pod counts twice for a moment.
-const quotaInterval = time.Second
-
-// reserveQuotas reserves what the unmade pods of admitted MiniClusters will use of quotas. It returns the namespaces in
-// which such pods are being made.
-func (s *Scheduler) reserveQuotas(seen *clusterState, now time.Time) map[string]bool {
-	filling := map[string]bool{}
-	for _, k := range s.promised() {
-		if namespace := k.miniCluster.Namespace; seen.quotas.Limit(namespace) {
-			demand := s.demand(seen, k.miniCluster, k.pod)
-			seen.quotas.Reserve(namespace, demand)
-			began := k.miniCluster.Status.StartTime
-			if (demand.Pods > 0 || demand.Services != nil) && (began == nil || now.Sub(began.Time) < startsWithin) {
-				filling[namespace] = true
-			}
-		}
-	}
-	return filling
-}
-
-// demand is what a MiniCluster has not made yet: pods like one, the services pod, and Jobs, if there is no pod.
-func (s *Scheduler) demand(seen *clusterState, mc *v1alpha2.MiniCluster, pod *corev1.Pod) ledger.Demand {
-	made := seen.made[mc.UID]
-	d := ledger.Demand{Pod: pod, Pods: max(int(state.MaxSize(mc))-made, 0)}
-	if made == 0 {
-		d.Jobs = jobset.CountJobs(mc)
-	}
-	if !seen.served[mc.UID] {
-		d.Services = s.services[mc.UID]
-		if a := mc.Status.Admission; d.Services == nil && a != nil && a.Generation == mc.Generation { // after a restart
-			d.Services, _ = jobset.ServicesPod(mc)
-		}
-	}
-	return d
-}
-
-// waiting are the entries to decide on, each with what the cache shows. After a restart, or when many come at
-// once, MiniClusters are not checked yet. Younger ones of the same queue wait for them.
-func (s *Scheduler) waiting(seen *clusterState) []*entry {
-	for _, e := range s.entries {
-		if e.known == nil || e.known.outdated {
-			e.known = s.known[e.miniCluster.UID]
-		}
-		if e.known != nil {
-			e.known.entry = e
-		}
-	}
-	unchecked := s.unchecked(seen)
-	waits := make([]*entry, 0, len(s.entries))
-	for _, e := range s.entries {
-		if oldest, ok := unchecked[e.queue]; s.waits(e) && (!ok || e.miniCluster.CreationTimestamp.Before(&oldest)) {
-			waits = append(waits, e)
-		}
-	}
-	return inLine(waits)
-}
-
-// unchecked is the creation of the oldest MiniCluster that is not checked yet, by queue.
-func (s *Scheduler) unchecked(seen *clusterState) map[string]metav1.Time {
-	unchecked := map[string]metav1.Time{}
-	for _, k := range seen.known {
-		mc := k.miniCluster
-		if !k.mayCome || k.entry != nil || s.checked[client.ObjectKeyFromObject(mc)].uid == mc.UID {
-			continue
-		}
-		name := s.queueOf(mc)
-		if oldest, ok := unchecked[name]; !ok || mc.CreationTimestamp.Before(&oldest) {
-			unchecked[name] = mc.CreationTimestamp
-		}
-	}
-	return unchecked
-}
-
-// waits reports whether an entry waits for nodes: it was not deleted, and has none. Only a decision gives it some.
-func (s *Scheduler) waits(e *entry) bool {
-	has := e.decision.Verdict == elastic.Admitted && s.ledger.Assumed(e.miniCluster.UID)
-	return e.known != nil && !e.known.leaves && !has
-}
-
-// inLine puts entries in the order in which the last cycle decided on them, and new ones behind. Where
-// time alone does not change the order, the queue sorts such a line in linear time.
-func inLine(waits []*entry) []*entry {
-	places := 1
-	for _, e := range waits {
-		places = max(places, e.place+1)
-	}
-	line, others := make([]*entry, places), make([]*entry, 0, len(waits))
-	for _, e := range waits {
-		if e.place > 0 && line[e.place] == nil {
-			line[e.place] = e
-		} else {
-			others = append(others, e)
-		}
-	}
-	slices.SortFunc(others, func(a, b *entry) int { return cmp.Compare(a.miniCluster.UID, b.miniCluster.UID) })
-	return append(slices.DeleteFunc(line, func(e *entry) bool { return e == nil }), others...)
-}
-
 // running are the gangs with nodes, and those whose pods still hold some.
-func (s *Scheduler) running(now time.Time) []queue.Running {
-	holders := s.ledger.Holders()
-	out := make([]queue.Running, 0, len(holders))
+func (c *cycle) running() {
+	holders := c.ledger.Holders()
+	c.Running = make([]queue.Running, 0, len(holders))
 	for _, uid := range holders {
-		k := s.known[uid]
+		k := c.catalog.known[uid]
 		if k == nil {
 			continue
 		}
-		switch e := s.entries[client.ObjectKeyFromObject(k.miniCluster)]; {
+		switch e := c.line.entries[client.ObjectKeyFromObject(k.miniCluster)]; {
 		case k.promise != nil:
-			out = append(out, s.runs(k, now))
-		case e != nil && s.ledger.Assumed(uid):
-			promise := s.ledger.Promised(uid)
-			r := queue.Running{Gang: e.gang, Ranks: promise.Ranks(), Max: len(promise.Nodes), Admitted: now}
+			c.Running = append(c.Running, c.runs(k))
+		case e != nil && c.ledger.Assumed(uid):
+			promise := c.ledger.Promised(uid)
+			r := queue.Running{Gang: e.gang, Ranks: promise.Ranks(), Max: len(promise.Nodes), Admitted: c.now}
 			if r.Limit > 0 {
-				r.End = now.Add(r.Limit)
+				r.End = c.now.Add(r.Limit)
 			}
-			out = append(out, r)
+			c.Running = append(c.Running, r)
 		case e != nil: // it waits; the pods that it has left behind hold no more than their nodes
 		default:
 			r := k.running
-			if r.Ranks, r.Ending = s.leavers(uid), true; len(r.Ranks) > 0 {
-				out = append(out, r)
+			if r.Ranks, r.Ending = c.leaving.of(uid), true; len(r.Ranks) > 0 {
+				c.Running = append(c.Running, r)
 			}
 		}
 	}
-	for i := range out {
-		r, uid := &out[i], types.UID(out[i].ID)
-		r.Requests = s.ledger.CountsNow(uid, r.Requests)
-		r.Outside = slices.DeleteFunc(s.ledger.Outside(uid), func(rank int) bool { return !slices.Contains(r.Ranks, rank) })
+	for i := range c.Running {
+		r, uid := &c.Running[i], types.UID(c.Running[i].ID)
+		r.Requests = c.ledger.CountsNow(uid, r.Requests)
+		r.Outside = slices.DeleteFunc(c.ledger.Outside(uid), func(rank int) bool { return !slices.Contains(r.Ranks, rank) })
+		r.User = state.User(c.catalog.known[uid].miniCluster, c.seen.byName[r.Queue])
+		c.learning.Expect(&r.Gang)
 	}
-	return out
 }
 
 // clearNotice is how long before a reservation for nobody gangs leave its nodes, besides the time for their checkpoints.
 const clearNotice = time.Minute
 
-// noteGoing notes which ranks of running gangs are on nodes that are about to go. next is when further ones will be,
-// because of a reservation.
-func (s *Scheduler) noteGoing(running []queue.Running, now time.Time) (next time.Time) {
-	for i := range running {
-		r, uid := &running[i], types.UID(running[i].ID)
-		ask := s.askOf(s.known[uid], now)
-		ranks, later := s.ledger.Going(uid, &ask, r.SaveCost+clearNotice, now)
-		r.Going, next = ranks, elastic.Earliest(next, later)
+// noteGoing notes which ranks of running gangs are on nodes that are about to go, and when further ones will be, because
+// of a reservation.
+func (c *cycle) noteGoing() {
+	for i := range c.Running {
+		r, uid := &c.Running[i], types.UID(c.Running[i].ID)
+		ask := c.askOf(c.catalog.known[uid])
+		ranks, later := c.ledger.Going(uid, &ask, r.SaveCost+clearNotice, c.now)
+		r.Going, c.lookAgain = ranks, elastic.Earliest(c.lookAgain, later)
 	}
-	return next
 }
 
 // runs is a gang with nodes, as it will be after its order.
-func (s *Scheduler) runs(k *known, now time.Time) queue.Running {
-	r := k.running
-	r.Ranks = s.ledger.Promised(k.miniCluster.UID).Ranks()
-	leave := s.leavers(k.miniCluster.UID)
-	r.Ranks, r.Draining = slices.Concat(r.Ranks, leave), slices.Concat(r.Draining, leave)
+func (c *cycle) runs(k *known) queue.Running {
+	r, uid := k.running, k.miniCluster.UID
+	leave := c.leaving.of(uid)
+	r.Ranks, r.Draining = slices.Concat(c.ledger.Promised(uid).Ranks(), leave), slices.Concat(r.Draining, leave)
 	slices.Sort(r.Ranks)
-	if s.ledger.HasDisowned(k.miniCluster.UID) { // no rank grows where a pod stays
+	if c.ledger.HasDisowned(uid) { // no rank grows where a pod stays
 		r.Max = min(r.Max, len(r.Ranks))
 	}
-	ask := s.askOf(k, now)
-	r.Class += ask.Reach.Key + s.ledger.Class(&ask)
-	order, at := s.ledger.OrderOf(k.miniCluster.UID)
+	ask := c.askOf(k)
+	r.Class += ask.Reach.Key + c.ledger.Class(&ask)
+	order, at := c.ledger.OrderOf(uid)
 	r.Changing = r.Changing || r.Malleable && order != nil
 	r.Malleable = r.Malleable && order == nil // one order at a time
 	switch o := order.(type) {
@@ -357,15 +205,25 @@ func (s *Scheduler) runs(k *known, now time.Time) queue.Running {
 }
 
 // room is what is free for the waiting gangs and for those that may grow.
-func (s *Scheduler) room(now time.Time) (queue.Room, error) {
-	return s.ledger.Room(func(id string) (state.Ask, bool) {
-		k := s.known[types.UID(id)]
+func (c *cycle) room() (queue.Room, error) {
+	return c.ledger.Room(func(id string) (state.Ask, bool) {
+		k := c.catalog.known[types.UID(id)]
 		if k == nil {
 			return state.Ask{}, false
 		}
-		if e := s.entries[client.ObjectKeyFromObject(k.miniCluster)]; e != nil && e.known == k && s.waits(e) {
-			return e.ask.At(now), true
+		if e := c.line.entries[client.ObjectKeyFromObject(k.miniCluster)]; e != nil && e.known == k && c.line.waits(e) {
+			return e.ask.At(c.now), true
 		}
-		return s.askOf(k, now), s.ledger.Promised(k.miniCluster.UID) != nil
+		return c.askOf(k), c.ledger.Promised(k.miniCluster.UID) != nil
 	})
+}
+
+// askOf is the request of a MiniCluster with nodes. Before its status shows them, its queue and time limit are those
+// of its entry.
+func (c *cycle) askOf(k *known) state.Ask {
+	ask := k.ask
+	if e := c.line.of(k.miniCluster); e != nil {
+		ask.Queue, ask.Lasts = e.queue, e.ask.Lasts
+	}
+	return ask.At(c.now)
 }

@@ -65,9 +65,11 @@ func TestSnapshotsAreFresh(t *testing.T) {
 // look is the snapshot of a scheduler in lines, in an order that does not depend on its past.
 func (w *edits) look(s *Scheduler, seen *clusterState) (lines []string) {
 	w.t.Helper()
-	s.learn(w.t.Context(), seen, w.now)
-	s.reserve(seen, w.now)
-	out, room, err := s.snapshot(seen, w.now)
+	out := newCycle(s.parts, seen, w.now)
+	if _, err := out.observe(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	room, err := out.look()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -79,24 +81,25 @@ func (w *edits) look(s *Scheduler, seen *clusterState) (lines []string) {
 	for i := range out.Running {
 		lines = append(lines, fmt.Sprintf("runs: %+v; %v", out.Running[i], room.Snapshot().Grow(out.Running[i].ID, 3)))
 	}
-	return append(lines, fmt.Sprintf("%+v %v %v %v %v", out.Queues, out.Total, out.Foreign, out.Settles, out.avoidUntil))
+	return append(lines, fmt.Sprintf("%+v %v %v %v %v", out.Queues, out.Total, out.Foreign, out.Settles, out.lookAgain))
 }
 
 // anew is a scheduler that knows what this one was told, and has read nothing.
 func (w *edits) anew() *Scheduler {
 	s := New(nil, clock.RealClock{}, nil, nil)
-	s.ledger, s.checked, s.repairs, s.accounts, s.reservations = w.ledger, w.checked, w.repairs, maps.Clone(w.accounts), w.reservations
-	s.pods, s.limits, s.leaving = maps.Clone(w.pods), maps.Clone(w.limits), maps.Clone(w.leaving)
-	for uid, k := range w.known {
+	s.ledger, s.line.ledger, s.catalog.ledger, s.scaling.ledger = w.ledger, w.ledger, w.ledger, w.ledger
+	s.line.checked, s.catalog.repairs, s.usage, s.reservations = w.line.checked, w.catalog.repairs, maps.Clone(w.usage), w.reservations
+	s.catalog.pods, s.catalog.limits, s.leaving = maps.Clone(w.catalog.pods), maps.Clone(w.catalog.limits), maps.Clone(w.leaving)
+	for uid, k := range w.catalog.known {
 		if !slices.ContainsFunc(w.seen.miniClusters, func(mc *v1alpha2.MiniCluster) bool { return mc.UID == uid }) {
 			gone := *k
-			s.known[uid] = &gone
+			s.catalog.known[uid] = &gone
 		}
 	}
-	for name, e := range w.entries {
-		told := &entry{miniCluster: e.miniCluster, pod: e.pod, quota: e.quota, refused: e.refused}
-		s.enter(told)
-		told = s.entries[name]
+	for name, e := range w.line.entries {
+		told := &entry{miniCluster: e.miniCluster, pod: e.pod, quota: e.quota, refusal: refusal{refused: e.refused}}
+		s.line.enter(told)
+		told = s.line.entries[name]
 		told.moveTo(e.queue)
 		told.decision, told.gang.Blocked = e.decision, e.gang.Blocked
 		if w.ledger.Assumed(e.miniCluster.UID) { // its limits are those of its admission
@@ -138,7 +141,7 @@ func (w *edits) edit() string {
 		w.Order(mc, wholeNode.DeepCopy(), nil)
 		return mc.Name + " limited"
 	case 5:
-		if e := w.entries[client.ObjectKeyFromObject(mc)]; e != nil && !w.ledger.Assumed(mc.UID) {
+		if e := w.line.entries[client.ObjectKeyFromObject(mc)]; e != nil && !w.ledger.Assumed(mc.UID) {
 			e.moveTo([]string{"default", "other"}[w.random.IntN(2)])
 		}
 		return mc.Name + " in another queue"
@@ -213,7 +216,7 @@ func (w *edits) change(i int, mc *v1alpha2.MiniCluster) string {
 		what = "admitted"
 		nodes := w.ledger.Promised(mc.UID).Nodes
 		shown := fixture.MiniCluster(mc.Name).Admitted(1, int32(len(nodes)), hostlist.Encode(nodes)).Obj()
-		e := w.entries[client.ObjectKeyFromObject(mc)]
+		e := w.line.entries[client.ObjectKeyFromObject(mc)]
 		mc.Status.Admission, mc.Status.Queue = shown.Status.Admission, e.queue
 		mc.Status.Admission.Quota = e.quota
 	default:

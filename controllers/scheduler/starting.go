@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
@@ -33,6 +34,8 @@ type starts struct {
 	firstAfter []time.Duration
 	// silent counts those that were given up since the last pod came, of any.
 	silent int
+	// resumeAt is the count of brokers that have come at which MiniClusters get nodes that were put off; 0 if none was.
+	resumeAt int
 }
 
 // start is a MiniCluster that starts. Once no pod of it has come for too long, it is late and nobody waits for it.
@@ -98,17 +101,9 @@ func (s *starts) unmade(unmade func(types.UID) int) (byPriority queue.Unmade, ne
 	return byPriority, next
 }
 
-// started records that a MiniCluster runs its command.
-func (s *Scheduler) started(uid types.UID) {
-	if _, ok := s.starts.all[uid]; ok {
-		delete(s.starts.all, uid)
-		s.ask()
-	}
-}
-
-// resume says when those that were put off may get nodes: once some of the unmade pods have come, or at the time that it
+// resume says when those that were put off because of the most unmade pods may get nodes: once some of the unmade pods have come, or at the time that it
 // returns. Cycles take time, so some pods have to come for each.
-func (s *Scheduler) resume(decided []*entry) (at time.Time) {
+func (s *starts) resume(decided []*entry, in *ledger.Ledger, most int) (at time.Time) {
 	s.resumeAt = 0
 	priority, putOff := int32(math.MinInt32), false // the highest
 	for _, e := range decided {
@@ -119,8 +114,8 @@ func (s *Scheduler) resume(decided []*entry) (at time.Time) {
 	if !putOff {
 		return time.Time{}
 	}
-	unmade, at := s.starts.unmade(s.ledger.Unmade)
-	came, _ := s.ledger.Came()
-	s.resumeAt = came + max(unmade.From(priority)-s.StartingPods+1, s.StartingPods/4, 1)
+	unmade, at := s.unmade(in.Unmade)
+	came, _ := in.Came()
+	s.resumeAt = came + max(unmade.From(priority)-most+1, most/4, 1)
 	return at
 }

@@ -4,14 +4,9 @@
 package scheduler
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/state"
@@ -35,37 +30,18 @@ type account struct {
 	total queue.Resources
 }
 
-// findFinished reads the finished MiniClusters that are needed to recover the usage of a queue.
-func (s *Scheduler) findFinished(ctx context.Context, seen *clusterState) error {
-	if !slices.ContainsFunc(seen.queues, func(q *v1alpha2.MiniClusterQueue) bool {
-		return s.accounts[q.Name] == nil && q.Status.UsageTime != nil
-	}) {
-		return nil
-	}
-	var all v1alpha2.MiniClusterList
-	if err := s.Cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing finished MiniClusters: %w", err)
-	}
-	for i := range all.Items {
-		if all.Items[i].Status.CompletionTime != nil {
-			seen.finished = append(seen.finished, &all.Items[i])
-		}
-	}
-	return nil
+// usage is the accounts of the queues, by name.
+type usage map[string]*account
+
+// isToRecover reports whether the account of a queue is to be recovered.
+func (u usage) isToRecover(queues []*v1alpha2.MiniClusterQueue) bool {
+	return slices.ContainsFunc(queues, func(q *v1alpha2.MiniClusterQueue) bool {
+		return u[q.Name] == nil && q.Status.UsageTime != nil
+	})
 }
 
-// reckon says who the users of all gangs are, how long their gangs are expected to run, and what they have used until
-// now.
-func (s *Scheduler) reckon(out *snapshot, queues map[string]*v1alpha2.MiniClusterQueue, now time.Time) {
-	for i, e := range out.waiting {
-		out.Waiting[i].User = state.User(e.known.miniCluster, queues[e.queue])
-		s.runtimes.Expect(&out.Waiting[i])
-	}
-	for i := range out.Running {
-		gang := &out.Running[i].Gang
-		gang.User = state.User(s.known[types.UID(gang.ID)].miniCluster, queues[gang.Queue])
-		s.runtimes.Expect(gang)
-	}
+// step says what the users of each queue have used until now.
+func (u usage) step(out *cycle, now time.Time) {
 	counted := map[string]bool{}
 	for i := range out.Queues {
 		q := &out.Queues[i]
@@ -73,38 +49,38 @@ func (s *Scheduler) reckon(out *snapshot, queues map[string]*v1alpha2.MiniCluste
 			continue
 		}
 		counted[q.Name] = true
-		if s.accounts[q.Name] == nil {
-			s.accounts[q.Name] = recoverAccount(out, queues[q.Name], q.Users.HalfLife, now)
+		if u[q.Name] == nil {
+			u[q.Name] = recoverAccount(out, out.seen.byName[q.Name], q.Users.HalfLife, now)
 		}
-		q.Users.Usage = s.accounts[q.Name].Until(now, q.Users.HalfLife)
+		q.Users.Usage = u[q.Name].Until(now, q.Users.HalfLife)
 	}
-	maps.DeleteFunc(s.accounts, func(name string, _ *account) bool { return !counted[name] })
+	maps.DeleteFunc(u, func(name string, _ *account) bool { return !counted[name] })
 }
 
 // recoverAccount is the account of a queue after a restart.
-func recoverAccount(seen *snapshot, q *v1alpha2.MiniClusterQueue, halfLife time.Duration, now time.Time) *account {
+func recoverAccount(c *cycle, q *v1alpha2.MiniClusterQueue, halfLife time.Duration, now time.Time) *account {
 	recorded := state.Account(q)
 	if recorded.At.IsZero() {
 		return &account{Account: queue.Account{At: now}}
 	}
 	var stays []queue.Stay
 	holds := map[string]bool{}
-	for i := range seen.Running {
-		if r := &seen.Running[i]; r.Queue == q.Name {
+	for i := range c.Running {
+		if r := &c.Running[i]; r.Queue == q.Name {
 			stays, holds[r.ID] = append(stays, r.Stay(now)), true
 		}
 	}
-	for _, mc := range seen.finished {
+	for _, mc := range c.seen.finished {
 		if r, ok := state.Finished(mc, q); ok && !holds[r.ID] {
 			stays = append(stays, r.Stay(mc.Status.CompletionTime.Time))
 		}
 	}
-	return &account{Account: recorded.Recover(stays, now, halfLife), recorded: recorded, total: seen.Shared()}
+	return &account{Account: recorded.Recover(stays, now, halfLife), recorded: recorded, total: c.Shared()}
 }
 
-// settleUsers reckons the usage until now, from when on the users have what the cycle gave them. It returns
+// settle reckons the usage until now, from when on the users have what the cycle gave them. It returns
 // when the usage is to be recorded next; zero if nobody has anything.
-func (s *Scheduler) settleUsers(result queue.Result, seen *snapshot, now time.Time) (recordAt time.Time) {
+func (u usage) settle(result *queue.Result, seen *queue.Snapshot, now time.Time) (recordAt time.Time) {
 	uses := map[string]queue.Use{}
 	for _, use := range result.Uses {
 		uses[use.Queue] = use
@@ -112,7 +88,7 @@ func (s *Scheduler) settleUsers(result queue.Result, seen *snapshot, now time.Ti
 	total := seen.Shared()
 	for i := range seen.Queues {
 		q := &seen.Queues[i]
-		a := s.accounts[q.Name]
+		a := u[q.Name]
 		if a == nil {
 			continue
 		}
@@ -127,9 +103,9 @@ func (s *Scheduler) settleUsers(result queue.Result, seen *snapshot, now time.Ti
 	return recordAt
 }
 
-// reportUsage adds the recorded usage to a report on a queue.
-func (s *Scheduler) reportUsage(report *status.QueueReport) {
-	if a := s.accounts[report.Use.Queue]; a != nil {
+// report adds the recorded usage to a report on a queue.
+func (u usage) report(report *status.QueueReport) {
+	if a := u[report.Use.Queue]; a != nil {
 		report.Usage, report.UsageTime, report.Shared = a.recorded.Usage, a.recorded.At, a.total
 	}
 }

@@ -110,8 +110,8 @@ func TestUsageIsRecordedSeldom(t *testing.T) {
 	q.cycle()
 	begin := q.now
 	first, _ := q.report("default")
-	if !first.UsageTime.Equal(begin) || !q.lookAgain.Equal(begin.Add(recordInterval)) {
-		t.Errorf("recorded at %s, next look at %s", first.UsageTime, q.lookAgain)
+	if !first.UsageTime.Equal(begin) || !q.due.lookAgain.Equal(begin.Add(recordInterval)) {
+		t.Errorf("recorded at %s, next look at %s", first.UsageTime, q.due.lookAgain)
 	}
 	q.now = begin.Add(recordInterval - time.Second)
 	q.cycle()
@@ -129,8 +129,8 @@ func TestUsageIsRecordedSeldom(t *testing.T) {
 	q.cycle()
 	q.now = q.now.Add(time.Second)
 	q.cycle()
-	if !q.lookAgain.IsZero() {
-		t.Errorf("nobody has anything, and the next look is at %s", q.lookAgain)
+	if !q.due.lookAgain.IsZero() {
+		t.Errorf("nobody has anything, and the next look is at %s", q.due.lookAgain)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestUsageSurvivesARestart(t *testing.T) {
 	cycle(q, 75, long, short, late)
 	cycle(q, 90, long, late)
 	cycle(q, 100, long, late)
-	want := q.accounts["default"].Until(at(130), v1alpha2.DefaultHalfLife)
+	want := q.usage["default"].Until(at(130), v1alpha2.DefaultHalfLife)
 
 	restarted := newFairQueue(t, v1alpha2.QueueUsers{}, "a", "b", "c", "d")
 	restarted.seen.queues[0] = made
@@ -164,7 +164,7 @@ func TestUsageSurvivesARestart(t *testing.T) {
 		s.CompletionTime = &metav1.Time{Time: at(90)}
 	}).Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded).Obj())
 	cycle(restarted, 130, long, late)
-	got := restarted.accounts["default"].Usage
+	got := restarted.usage["default"].Usage
 	if len(want) != 3 || len(got) != 3 {
 		t.Errorf("the usage is %v, and after the restart %v", want, got)
 	}
@@ -184,12 +184,12 @@ func TestUsageSurvivesARestart(t *testing.T) {
 func TestUsageIsForgotten(t *testing.T) {
 	q := newFairQueue(t, v1alpha2.QueueUsers{}, "a")
 	q.cycle()
-	if len(q.accounts) != 1 {
-		t.Errorf("there are %d accounts", len(q.accounts))
+	if len(q.usage) != 1 {
+		t.Errorf("there are %d accounts", len(q.usage))
 	}
 	q.seen.queues[0] = strict("default")
 	q.cycle()
-	if len(q.accounts) != 0 {
-		t.Errorf("there are %d accounts", len(q.accounts))
+	if len(q.usage) != 0 {
+		t.Errorf("there are %d accounts", len(q.usage))
 	}
 }

@@ -6,6 +6,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -37,58 +38,58 @@ func (st *storage) change() {
 	st.read = map[types.NamespacedName]bool{}
 }
 
-// reachVolumes updates the requests of all gangs to where their volumes can be reached now.
-func (s *Scheduler) reachVolumes(ctx context.Context) error {
-	if len(s.storage.read) > mostRead {
-		s.storage.change()
+// step updates the requests of all gangs to where their volumes can be reached now.
+func (st *storage) step(ctx context.Context, cache client.Reader, entries map[types.NamespacedName]*entry, promised iter.Seq2[types.UID, *known]) error {
+	if len(st.read) > mostRead {
+		st.change()
 	}
-	for _, e := range s.entries {
-		if err := s.reachVolumesOf(ctx, e.Namespace, e.pod, &e.ask, &e.reached); err != nil {
+	for _, e := range entries {
+		if err := st.reach(ctx, cache, e.Namespace, e.pod, &e.ask, &e.reached); err != nil {
 			return err
 		}
 	}
-	for _, k := range s.promised() {
-		if err := s.reachVolumesOf(ctx, k.miniCluster.Namespace, k.pod, &k.ask, &k.reached); err != nil {
+	for _, k := range promised {
+		if err := st.reach(ctx, cache, k.miniCluster.Namespace, k.pod, &k.ask, &k.reached); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// reachVolumesOf is reachVolumes for one gang. reached is the count of changes at the last update.
-func (s *Scheduler) reachVolumesOf(ctx context.Context, namespace string, pod *corev1.Pod, ask *state.Ask, reached *uint64) error {
-	if *reached == s.storage.changes {
+// reach is step for one gang. reached is the count of changes at the last update.
+func (st *storage) reach(ctx context.Context, cache client.Reader, namespace string, pod *corev1.Pod, ask *state.Ask, reached *uint64) error {
+	if *reached == st.changes {
 		return nil
 	}
 	var failed error
 	ask.Reach = state.ReachOf(pod, ask.Least, state.Storage{
 		Claim: func(name string) *corev1.PersistentVolumeClaim {
-			return lookUp(ctx, s, types.NamespacedName{Namespace: namespace, Name: name}, &corev1.PersistentVolumeClaim{}, &failed)
+			return lookUp(ctx, st, cache, types.NamespacedName{Namespace: namespace, Name: name}, &corev1.PersistentVolumeClaim{}, &failed)
 		},
 		Volume: func(name string) *corev1.PersistentVolume {
-			return lookUp(ctx, s, types.NamespacedName{Name: name}, &corev1.PersistentVolume{}, &failed)
+			return lookUp(ctx, st, cache, types.NamespacedName{Name: name}, &corev1.PersistentVolume{}, &failed)
 		},
 		Class: func(name string) *storagev1.StorageClass {
-			return lookUp(ctx, s, types.NamespacedName{Name: name}, &storagev1.StorageClass{}, &failed)
+			return lookUp(ctx, st, cache, types.NamespacedName{Name: name}, &storagev1.StorageClass{}, &failed)
 		},
 		DefaultClass: func() *storagev1.StorageClass {
 			var list storagev1.StorageClassList
-			if err := s.Cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+			if err := cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 				failed = fmt.Errorf("listing StorageClasses: %w", err)
 			}
 			return state.DefaultClass(list.Items)
 		},
 	})
 	if failed == nil {
-		*reached = s.storage.changes
+		*reached = st.changes
 	}
 	return failed
 }
 
 // lookUp reads an object from the cache; nil if the object does not exist.
-func lookUp[T client.Object](ctx context.Context, s *Scheduler, name types.NamespacedName, object T, failed *error) T {
-	s.storage.read[name] = true
-	err := s.Cache.Get(ctx, name, object, client.UnsafeDisableDeepCopy)
+func lookUp[T client.Object](ctx context.Context, st *storage, cache client.Reader, name types.NamespacedName, object T, failed *error) T {
+	st.read[name] = true
+	err := cache.Get(ctx, name, object, client.UnsafeDisableDeepCopy)
 	if err == nil {
 		return object
 	}
@@ -109,7 +110,7 @@ func (s *Scheduler) followStorage() handler.EventHandler {
 			return nil
 		}
 		s.storage.change()
-		s.changed = true
+		s.due.changed = true
 		return []reconcile.Request{{}}
 	})
 }

@@ -49,7 +49,7 @@ func newStore(t *testing.T, objects ...client.Object) *store {
 // put makes or changes an object, of which the scheduler hears, and reports whether that asks for a cycle.
 func (s *store) put(object client.Object) (asked bool) {
 	s.t.Helper()
-	s.changed = false
+	s.due.changed = false
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	there := object.DeepCopyObject().(client.Object)
 	before := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(object), there)
@@ -66,10 +66,10 @@ func (s *store) put(object client.Object) (asked bool) {
 	} else {
 		s.followStorage().Create(s.t.Context(), event.CreateEvent{Object: object}, q)
 	}
-	if s.changed != (q.Len() > 0) {
-		s.t.Errorf("a cycle is due: %v, asked for: %d", s.changed, q.Len())
+	if s.due.changed != (q.Len() > 0) {
+		s.t.Errorf("a cycle is due: %v, asked for: %d", s.due.changed, q.Len())
 	}
-	return s.changed
+	return s.due.changed
 }
 
 // mounts is a pod that takes a whole node and mounts claims.
@@ -86,7 +86,7 @@ func mounts(claims ...string) *corev1.Pod {
 // offerWith offers a MiniCluster with such pods, which the cache shows too.
 func (s *store) offerWith(w *fixture.MiniClusterWrapper, pod *corev1.Pod) elastic.Offer {
 	mc := w.Defaulted()
-	if s.entries[client.ObjectKeyFromObject(mc)] == nil {
+	if s.line.entries[client.ObjectKeyFromObject(mc)] == nil {
 		s.seen.miniClusters = append(s.seen.miniClusters, w.Obj())
 	}
 	return s.Offer(mc, pod, nil, nil)
@@ -245,8 +245,8 @@ func TestSchedulerCannotReadVolumes(t *testing.T) {
 		},
 	})
 	s.offerWith(first, mounts("data"))
-	if _, err := s.Scheduler.cycle(t.Context(), &s.seen, s.now); !errors.Is(err, broken) || !strings.Contains(err.Error(), `"pv-b"`) || !s.changed {
-		t.Errorf("got %v; another cycle is due: %v", err, s.changed)
+	if _, err := s.Scheduler.cycle(t.Context(), &s.seen, s.now); !errors.Is(err, broken) || !strings.Contains(err.Error(), `"pv-b"`) || !s.due.changed {
+		t.Errorf("got %v; another cycle is due: %v", err, s.due.changed)
 	}
 	broken = nil
 	s.cycle()
@@ -266,13 +266,12 @@ func TestWholeNodesWithinReach(t *testing.T) {
 		near.Spec.Volumes = mounts("data").Spec.Volumes
 		s.offerWith(fixture.MiniCluster(ids[0]), alone.DeepCopy())
 		s.offerWith(fixture.MiniCluster(ids[1]), near)
-		if err := s.reachVolumes(t.Context()); err != nil {
+		s.seen.quotas = ledger.NewQuotas(nil)
+		seen := newCycle(s.parts, &s.seen, s.now)
+		if _, err := seen.observe(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s.learn(t.Context(), &s.seen, s.now)
-		s.seen.quotas = ledger.NewQuotas(nil)
-		seen, _, err := s.snapshot(&s.seen, s.now)
-		if err != nil {
+		if _, err := seen.look(); err != nil {
 			t.Fatal(err)
 		}
 		for _, g := range seen.Waiting {
