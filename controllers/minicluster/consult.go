@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
@@ -17,10 +18,11 @@ import (
 func (r *Reconciler) consult(seen *observed) (decided bool) {
 	o, mc := seen.observation, seen.view.MiniCluster
 	if o.Admission != nil && o.Outcome == "" {
+		has := state.Has{Pod: admittedPod(seen), Displaced: o.Displaced(seen.now)}
 		if o.Quota != life.QuotaUnneeded && !seen.isOutdated() {
-			r.Scheduler.Limit(mc, growthLimit(seen))
+			has.Most = new(growthLimit(seen))
 		}
-		o.Order = r.Scheduler.Order(mc, admittedPod(seen), o.Displaced(seen.now))
+		o.Order = r.Scheduler.Order(mc, has)
 		if order, grows := o.Order.(elastic.Grow); grows && o.Quota != life.QuotaUnneeded {
 			o.Order = withinQuota(seen, order)
 		}
@@ -29,39 +31,34 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 		}
 	}
 	o.OrderedSince = seen.memory.orderedSince(o, seen.now)
-	switch {
-	case !o.Wants(seen.now):
-		r.Scheduler.Skip(mc)
-		return true
-	case !o.Waits(seen.now):
-		r.Scheduler.Postpone(mc)
-		return true
+	wants, unasked := wantsOf(seen)
+	if o.Offer = r.Scheduler.Report(mc, wants); wants.Want != state.NodesNow {
+		o.Offer = unasked
 	}
-	o.Offer = r.offer(seen)
-	return o.Offer.Verdict != ""
+	return o.Offer.Verdict != "" || !o.Waits(seen.now)
 }
 
-// offer is the scheduler's offer for a MiniCluster that waits, or why the scheduler is not asked.
-func (r *Reconciler) offer(seen *observed) elastic.Offer {
-	o, mc := seen.observation, seen.view.MiniCluster
+// wantsOf is what a MiniCluster wants of the scheduler. If these are no nodes now, unasked says why.
+func wantsOf(seen *observed) (wants state.Wants, unasked elastic.Offer) {
+	o := seen.observation
 	switch {
+	case !o.Wants(seen.now):
+	case !o.Waits(seen.now):
+		wants.Want = state.NodesLater
 	case seen.check.unchecked != "":
-		r.Scheduler.Postpone(mc)
-		return elastic.Offer{Verdict: elastic.NotChecked, Message: seen.check.unchecked}
+		wants.Want, unasked = state.NodesLater, elastic.Offer{Verdict: elastic.NotChecked, Message: seen.check.unchecked}
 	case seen.check.refused != "":
-		return r.Scheduler.Refused(mc, seen.check.pod, seen.check.services, seen.check.refused)
+		wants = state.Wants{Want: state.NodesNow, Pod: seen.check.pod, Services: seen.check.services, Refused: seen.check.refused}
 	case seen.tooLong() != "":
-		r.Scheduler.Skip(mc)
-		return elastic.Offer{Verdict: elastic.NotAllowed, Message: seen.tooLong()}
+		unasked = elastic.Offer{Verdict: elastic.NotAllowed, Message: seen.tooLong()}
 	case o.Quota != life.QuotaUnneeded && !seen.grant.Placeable:
-		r.Scheduler.Skip(mc)
-		return elastic.Offer{Verdict: elastic.WaitingForQuota, Message: seen.grant.Message}
+		unasked = elastic.Offer{Verdict: elastic.WaitingForQuota, Message: seen.grant.Message}
+	case o.Quota != life.QuotaUnneeded && seen.isOutdated(): // the manager may have given the quota back
+		wants.Want = state.NodesLater
+	default:
+		wants = state.Wants{Want: state.NodesNow, Pod: seen.check.pod, Services: seen.check.services, Quota: seen.grant.Quota}
 	}
-	if o.Quota != life.QuotaUnneeded && seen.isOutdated() { // the manager may have given the quota back
-		r.Scheduler.Postpone(mc)
-		return elastic.Offer{}
-	}
-	return r.Scheduler.Offer(mc, seen.check.pod, seen.check.services, seen.grant.Quota)
+	return wants, unasked
 }
 
 // withoutQuota is the order for a MiniCluster that is to give quota back: its surplus, if that is

@@ -49,13 +49,16 @@ type waitingRoom struct {
 	most               int
 }
 
-func (s *waitingRoom) Freed(*v1alpha2.MiniCluster) time.Time { return time.Time{} }
+func (s *waitingRoom) Place(*v1alpha2.MiniCluster) state.Place { return state.Place{} }
 
 func (s *waitingRoom) Overlooks(string) bool { return s.overlooks }
 
 func (s *waitingRoom) MostPods(*corev1.Pod) int { return s.most }
 
-func (s *waitingRoom) Skip(*v1alpha2.MiniCluster) { s.skipped = true }
+func (s *waitingRoom) Report(_ *v1alpha2.MiniCluster, wants state.Wants) elastic.Offer {
+	s.skipped = wants.Want == state.NoNodes
+	return elastic.Offer{}
+}
 
 // indexes are the indexes of a client that is built.
 type indexes struct{ *fake.ClientBuilder }
@@ -123,7 +126,8 @@ func TestKueueIsToldDeadlines(t *testing.T) {
 			if tc.rejected {
 				want = elastic.Offer{Verdict: elastic.NotAllowed, Message: "deadlineSeconds 3601 is more than queue kueue allows (1h)"}
 			}
-			if got := r.offer(seen); !reflect.DeepEqual(got, want) || !room.skipped {
+			r.consult(seen)
+			if got := seen.observation.Offer; !reflect.DeepEqual(got, want) || !room.skipped {
 				t.Errorf("it is offered %+v, want %+v; skipped: %t", got, want, room.skipped)
 			}
 		})

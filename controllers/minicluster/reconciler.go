@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -71,40 +70,20 @@ type Reconciler struct {
 // Scheduler decides which MiniCluster gets which nodes. MiniClusters are passed with their
 // defaults.
 type Scheduler interface {
-	// Offer enters a MiniCluster in its queue, unless it is there, and returns the queue's last
-	// decision. pod is one of its pods after admission by the API server, services its services pod (nil if it has none), and
-	// quota what Kueue granted (nil if it needs none). The offer is zero before the first decision.
-	Offer(mc *v1alpha2.MiniCluster, pod, services *corev1.Pod, quota *v1alpha2.Quota) elastic.Offer
-	// Refused is Offer for a MiniCluster whose pods or objects a quota refused, with the refusal.
-	// It is offered no nodes. Its pods are as before admission by the API server, if a quota refused them.
-	Refused(mc *v1alpha2.MiniCluster, pod, services *corev1.Pod, why string) elastic.Offer
-	// Freed is when the quotas that refused a MiniCluster were last seen to have room; zero if
-	// never.
-	Freed(mc *v1alpha2.MiniCluster) time.Time
-	// Order is the order for a MiniCluster with nodes; nil if there is none. pod is one of its
-	// pods after admission by the API server; nil if there is none. The scheduler looks for other
-	// nodes for the displaced ranks, and orders them to move once it has found some.
-	Order(mc *v1alpha2.MiniCluster, pod *corev1.Pod, displaced []int) elastic.Order
-	// Limit sets the largest size to which a MiniCluster with quota from Kueue may grow. An order to
-	// grow is dropped if that is less than before.
-	Limit(mc *v1alpha2.MiniCluster, most int)
-	// Skip removes a MiniCluster from its queue. Nodes that it was offered and has not taken
-	// become free.
-	Skip(mc *v1alpha2.MiniCluster)
-	// Postpone is Skip for a MiniCluster that waits, and cannot be decided on yet: it was not checked, or pods of before
-	// are going. What an autoscaler was asked for it stays.
-	Postpone(mc *v1alpha2.MiniCluster)
-	// Forget is Skip for a MiniCluster that does not exist any more.
-	Forget(name types.NamespacedName)
-	// QueueOf is the queue of a MiniCluster: the one that it names, or the one of its namespace.
-	QueueOf(mc *v1alpha2.MiniCluster) string
+	// Report enters a MiniCluster in its queue, unless it is there, or removes it, and returns the queue's last decision.
+	// The offer is zero before the first decision.
+	Report(mc *v1alpha2.MiniCluster, wants state.Wants) elastic.Offer
+	// Order is the order for a MiniCluster with nodes; nil if there is none. The scheduler looks for other nodes for the
+	// displaced ranks, and orders them to move once it has found some. An order to grow is dropped if the MiniCluster may
+	// grow less than before.
+	Order(mc *v1alpha2.MiniCluster, has state.Has) elastic.Order
+	// Place is the place of a MiniCluster.
+	Place(mc *v1alpha2.MiniCluster) state.Place
 	// MostPods is how many such pods all nodes could hold if they were empty.
 	MostPods(pod *corev1.Pod) int
 	// Overlooks reports whether pods of others may keep nodes free from the pods of a namespace, and the scheduler does not
 	// know which.
 	Overlooks(namespace string) bool
-	// Waits reports whether a MiniCluster waits, and has no offer of nodes.
-	Waits(name types.NamespacedName) bool
 	// Decided sends the MiniClusters with new decisions or orders.
 	Decided() <-chan event.GenericEvent
 }
@@ -142,7 +121,8 @@ type Kueue interface {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var mc v1alpha2.MiniCluster
 	if err := r.Client.Get(ctx, req.NamespacedName, &mc); err != nil || !mc.Spec.IsOurs() {
-		r.Scheduler.Forget(req.NamespacedName)
+		mc.Namespace, mc.Name = req.Namespace, req.Name
+		r.Scheduler.Report(&mc, state.Wants{Want: state.Gone})
 		r.memories.forget(req.NamespacedName)
 		list, unlisted := workloadsOf(ctx, r.Kueue.Reader(), req.NamespacedName)
 		return ctrl.Result{}, errors.Join(client.IgnoreNotFound(err), unlisted, r.releaseQuotas(ctx, list, nil))
@@ -165,7 +145,7 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		return ctrl.Result{}, err
 	}
 	if err := r.check(ctx, seen); err != nil {
-		r.Scheduler.Postpone(seen.view.MiniCluster) // others must not wait for the check
+		r.Scheduler.Report(seen.view.MiniCluster, state.Wants{Want: state.NodesLater}) // others must not wait for the check
 		return ctrl.Result{}, err
 	}
 	r.lookForRefusal(ctx, seen)

@@ -110,7 +110,7 @@ func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 	case seen.observation.Quota != life.QuotaUnneeded:
 		in.Queue = v1alpha2.KueueQueue
 	default:
-		in.Queue = r.Scheduler.QueueOf(seen.view.MiniCluster)
+		in.Queue = r.Scheduler.Place(seen.view.MiniCluster).Queue
 	}
 	if seen.check != nil {
 		in.Check = seen.check.Check

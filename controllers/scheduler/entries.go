@@ -213,6 +213,17 @@ func (l *line) remove(mc *v1alpha2.MiniCluster, now check) {
 	}
 }
 
+// forget forgets a MiniCluster that does not exist any more.
+func (l *line) forget(name types.NamespacedName, now time.Time) {
+	if e := l.entries[name]; e != nil {
+		l.endWait(name, metrics.WaitDeleted, now)
+		l.ledger.Forget(e.miniCluster.UID)
+		l.due.wake()
+	}
+	delete(l.checked, name)
+	delete(l.entries, name)
+}
+
 // endWait counts the wait of a MiniCluster that leaves its queue without nodes.
 func (l *line) endWait(name types.NamespacedName, outcome string, now time.Time) {
 	if e := l.entries[name]; e != nil && !l.ledger.Assumed(e.miniCluster.UID) {

@@ -25,6 +25,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
 // served is the manager's cache of what an API server lists. Nothing changes later.
@@ -115,7 +116,7 @@ func benchmarkFinished(b *testing.B, n int) {
 		"/apis/flux-framework.org/v1alpha2/miniclusterreservations": &v1alpha2.MiniClusterReservationList{},
 		"/api/v1/namespaces": &corev1.NamespaceList{}, "/apis/discovery.k8s.io/v1/endpointslices": &discoveryv1.EndpointSliceList{},
 	}), clock.RealClock{}, nil, nil)
-	s.Offer(waits.Defaulted(), wholeNode, nil, nil)
+	s.Report(waits.Defaulted(), state.Wants{Want: state.NodesNow, Pod: wholeNode})
 	cycle := func() {
 		s.due.changed = true
 		if _, err := s.decide(b.Context(), s.Clock.Now()); err != nil {

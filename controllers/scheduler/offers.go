@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,128 +14,108 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/metrics"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// Offer implements minicluster.Scheduler.
-func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod, services *corev1.Pod, quota *v1alpha2.Quota) elastic.Offer {
+// Report implements minicluster.Scheduler.
+func (s *Scheduler) Report(mc *v1alpha2.MiniCluster, wants state.Wants) (offer elastic.Offer) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	e := s.line.enter(&entry{miniCluster: mc, pod: pod, quota: quota})
-	if s.catalog.pods[mc.UID] != pod {
-		s.catalog.setPod(mc.UID, pod)
+	name := client.ObjectKeyFromObject(mc)
+	switch wants.Want {
+	case state.NodesNow:
+		e := s.line.enter(&entry{miniCluster: mc, pod: wants.Pod, quota: wants.Quota, refusal: refusal{refused: wants.Refused}})
+		s.catalog.setServices(mc.UID, wants.Services)
+		d := &e.decision
+		offer = elastic.Offer{Verdict: d.Verdict, Message: d.Message, Blocked: d.Blocked}
+		if e.refused = wants.Refused; e.refused == "" {
+			offer.Nodes, offer.Deadlines = d.Nodes, e.deadlines
+			if s.catalog.pods[mc.UID] != wants.Pod {
+				s.catalog.setPod(mc.UID, wants.Pod)
+			}
+		}
+	case state.NodesLater:
+		s.line.remove(mc, check{uid: mc.UID, waits: true})
+	case state.NoNodes:
+		now := check{uid: mc.UID}
+		if meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
+			now = check{} // it never waits again
+		}
+		if mc.IsSuspended() {
+			s.line.endWait(name, metrics.WaitSuspended, s.Clock.Now())
+		}
+		s.line.remove(mc, now)
+	case state.Gone:
+		s.line.forget(name, s.Clock.Now())
 	}
-	s.catalog.setServices(mc.UID, services)
-	d := &e.decision
-	return elastic.Offer{Nodes: d.Nodes, Verdict: d.Verdict, Message: d.Message, Blocked: d.Blocked, Deadlines: e.deadlines}
-}
-
-// Refused implements minicluster.Scheduler.
-func (s *Scheduler) Refused(mc *v1alpha2.MiniCluster, pod, services *corev1.Pod, why string) elastic.Offer {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	e := s.line.enter(&entry{miniCluster: mc, pod: pod, refusal: refusal{refused: why}})
-	s.catalog.setServices(mc.UID, services)
-	e.refused = why
-	return elastic.Offer{Verdict: e.decision.Verdict, Message: e.decision.Message, Blocked: e.decision.Blocked}
-}
-
-// Freed implements minicluster.Scheduler.
-func (s *Scheduler) Freed(mc *v1alpha2.MiniCluster) time.Time {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if e := s.line.of(mc); e != nil {
-		return e.freed
-	}
-	return time.Time{}
-}
-
-// QueueOf implements minicluster.Scheduler.
-func (s *Scheduler) QueueOf(mc *v1alpha2.MiniCluster) string {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if e := s.line.of(mc); e != nil {
-		return e.queue
-	}
-	return s.line.queueOf(mc)
-}
-
-// Waits implements minicluster.Scheduler.
-func (s *Scheduler) Waits(name types.NamespacedName) bool {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	e := s.line.entries[name]
-	return e != nil && e.decision.Verdict != "" && e.decision.Verdict != elastic.Admitted
+	return offer
 }
 
 // Order implements minicluster.Scheduler.
-func (s *Scheduler) Order(mc *v1alpha2.MiniCluster, pod *corev1.Pod, displaced []int) elastic.Order {
+func (s *Scheduler) Order(mc *v1alpha2.MiniCluster, has state.Has) elastic.Order {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if pod != nil && s.catalog.pods[mc.UID] == nil { // as after a restart
-		s.catalog.setPod(mc.UID, pod)
+	if has.Most != nil {
+		s.limit(mc.UID, *has.Most)
+	}
+	if has.Pod != nil && s.catalog.pods[mc.UID] == nil { // as after a restart
+		s.catalog.setPod(mc.UID, has.Pod)
 		s.due.wake()
 	}
 	order, _ := s.ledger.OrderOf(mc.UID)
 	switch {
-	case len(displaced) == 0:
+	case len(has.Displaced) == 0:
 		delete(s.catalog.repairs, mc.UID)
-	case order == nil && !slices.Equal(s.catalog.repairs[mc.UID], displaced):
-		s.catalog.repairs[mc.UID] = displaced
+	case order == nil && !slices.Equal(s.catalog.repairs[mc.UID], has.Displaced):
+		s.catalog.repairs[mc.UID] = has.Displaced
 		s.due.wake()
 	}
 	return order
 }
 
-// Limit implements minicluster.Scheduler.
-func (s *Scheduler) Limit(mc *v1alpha2.MiniCluster, most int) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.catalog.limits[mc.UID] == most {
+// limit sets the largest size of a MiniCluster with quota from Kueue.
+func (s *Scheduler) limit(uid types.UID, most int) {
+	if s.catalog.limits[uid] == most {
 		return
 	}
-	if order, _ := s.ledger.OrderOf(mc.UID); most < s.catalog.limits[mc.UID] {
+	if order, _ := s.ledger.OrderOf(uid); most < s.catalog.limits[uid] {
 		if _, grows := order.(elastic.Grow); grows {
-			s.ledger.Cancel(mc.UID)
+			s.ledger.Cancel(uid)
 		}
 	}
-	s.catalog.limits[mc.UID] = most
-	s.catalog.outdate(mc.UID)
+	s.catalog.limits[uid] = most
+	s.catalog.outdate(uid)
 	s.due.wake()
 }
 
-// Skip implements minicluster.Scheduler.
-func (s *Scheduler) Skip(mc *v1alpha2.MiniCluster) {
+// Place implements minicluster.Scheduler.
+func (s *Scheduler) Place(mc *v1alpha2.MiniCluster) (place state.Place) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	now := check{uid: mc.UID}
-	if meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
-		now = check{} // it never waits again
+	if e := s.line.of(mc); e != nil {
+		place.Queue, place.Freed = e.queue, e.freed
+	} else {
+		place.Queue = s.line.queueOf(mc)
 	}
-	if mc.IsSuspended() {
-		s.line.endWait(client.ObjectKeyFromObject(mc), metrics.WaitSuspended, s.Clock.Now())
-	}
-	s.line.remove(mc, now)
+	e := s.line.entries[client.ObjectKeyFromObject(mc)]
+	place.Waits = e != nil && e.decision.Verdict != "" && e.decision.Verdict != elastic.Admitted
+	return place
 }
 
-// Postpone implements minicluster.Scheduler.
-func (s *Scheduler) Postpone(mc *v1alpha2.MiniCluster) {
+// MostPods implements minicluster.Scheduler.
+func (s *Scheduler) MostPods(pod *corev1.Pod) int {
+	requests := state.Requests(pod)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.line.remove(mc, check{uid: mc.UID, waits: true})
+	return s.ledger.MostPods(requests)
 }
 
-// Forget implements minicluster.Scheduler.
-func (s *Scheduler) Forget(name types.NamespacedName) {
+// Overlooks implements minicluster.Scheduler.
+func (s *Scheduler) Overlooks(namespace string) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if e := s.line.entries[name]; e != nil {
-		s.line.endWait(name, metrics.WaitDeleted, s.Clock.Now())
-		s.ledger.Forget(e.miniCluster.UID)
-		s.due.wake()
-	}
-	delete(s.line.checked, name)
-	delete(s.line.entries, name)
+	return s.ledger.Overlooks(namespace)
 }
 
 // Decided implements minicluster.Scheduler.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
@@ -455,7 +456,7 @@ func TestSchedulerLimitsGrowth(t *testing.T) {
 		t.Errorf("before its limit is known it grows by %d", n)
 	}
 	for _, step := range []struct{ limit, want int }{{2, 0}, {3, 1}, {2, 0}, {5, 2}} {
-		q.Limit(mc.Obj(), step.limit)
+		q.Scheduler.Order(mc.Obj(), state.Has{Most: &step.limit})
 		if n := grows(); n != step.want {
 			t.Errorf("to at most %d it grows by %d, want %d", step.limit, n, step.want)
 		}
@@ -493,7 +494,7 @@ func TestSchedulerChecksRefusedAgain(t *testing.T) {
 			q.seen.miniClusters = append(q.seen.miniClusters, first.Obj())
 			refused := func(verdict elastic.Verdict) {
 				t.Helper()
-				if got := q.Refused(mc, wholeNode, nil, why); got.Verdict != verdict || len(got.Nodes) > 0 || (verdict != "" && got.Message == "") {
+				if got := q.Refused(mc, wholeNode, why); got.Verdict != verdict || len(got.Nodes) > 0 || (verdict != "" && got.Message == "") {
 					t.Errorf("the offer is %+v", got)
 				}
 			}
@@ -503,7 +504,7 @@ func TestSchedulerChecksRefusedAgain(t *testing.T) {
 				q.quotas = quotas
 				q.cycle()
 				refused(elastic.NotAllowed)
-				if freed := q.Freed(mc); !freed.IsZero() {
+				if freed := q.Place(mc).Freed; !freed.IsZero() {
 					t.Fatal("the check is repeated without need")
 				}
 			}
@@ -511,10 +512,10 @@ func TestSchedulerChecksRefusedAgain(t *testing.T) {
 			if told := q.cycle(); !strings.HasPrefix(told, "first") {
 				t.Errorf("told %q", told)
 			}
-			freed := q.Freed(mc)
+			freed := q.Place(mc).Freed
 			refused(elastic.NotAllowed)
-			if told := q.cycle(); freed.IsZero() || q.Freed(mc) != freed {
-				t.Errorf("freed at %s, and then at %s; told %q", freed, q.Freed(mc), told)
+			if told := q.cycle(); freed.IsZero() || q.Place(mc).Freed != freed {
+				t.Errorf("freed at %s, and then at %s; told %q", freed, q.Place(mc).Freed, told)
 			}
 			q.offer(first) // the check passed
 			q.cycle()

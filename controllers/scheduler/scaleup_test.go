@@ -280,7 +280,7 @@ func TestSchedulerPostponesWishes(t *testing.T) {
 	q, _ := onDemand(t, 4, "a")
 	three := fixture.MiniCluster("first").Size(3).Created(fixture.Noon)
 	for _, before := range []string{"as after a restart", "after a cycle"} {
-		q.Postpone(three.Defaulted())
+		q.Report(three.Defaulted(), state.Wants{Want: state.NodesLater})
 		if _, _, known := q.wishOf(three); known {
 			t.Errorf("%s it is known what to ask for one that is postponed", before)
 		}

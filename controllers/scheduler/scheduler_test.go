@@ -92,6 +92,24 @@ func (q *toy) cycle() string {
 	return strings.Join(names, " ")
 }
 
+func (q *toy) Offer(mc *v1alpha2.MiniCluster, pod, services *corev1.Pod, quota *v1alpha2.Quota) elastic.Offer {
+	return q.Report(mc, state.Wants{Want: state.NodesNow, Pod: pod, Services: services, Quota: quota})
+}
+
+func (q *toy) Skip(mc *v1alpha2.MiniCluster) { q.Report(mc, state.Wants{}) }
+
+func (q *toy) Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why string) elastic.Offer {
+	return q.Report(mc, state.Wants{Want: state.NodesNow, Pod: pod, Refused: why})
+}
+
+func (q *toy) Forget(name types.NamespacedName) {
+	q.Report(&v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}, state.Wants{Want: state.Gone})
+}
+
+func (q *toy) Order(mc *v1alpha2.MiniCluster, pod *corev1.Pod, displaced []int) elastic.Order {
+	return q.Scheduler.Order(mc, state.Has{Pod: pod, Displaced: displaced})
+}
+
 // runs are the gangs with nodes, as the queue sees them.
 func (q *toy) runs() []queue.Running {
 	c := newCycle(q.parts, &q.seen, q.now)

@@ -22,6 +22,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
@@ -137,8 +138,7 @@ func (w *edits) edit() string {
 		}
 		return mc.Name + " gone"
 	case 4:
-		w.Limit(mc, w.random.IntN(8))
-		w.Order(mc, wholeNode.DeepCopy(), nil)
+		w.Scheduler.Order(mc, state.Has{Pod: wholeNode.DeepCopy(), Most: new(w.random.IntN(8))})
 		return mc.Name + " limited"
 	case 5:
 		if e := w.line.entries[client.ObjectKeyFromObject(mc)]; e != nil && !w.ledger.Assumed(mc.UID) {
@@ -191,7 +191,7 @@ func (w *edits) offerNow(mc *v1alpha2.MiniCluster) {
 	case 1:
 		w.Offer(mc, pod, nil, &v1alpha2.Quota{Size: int32(1 + w.random.IntN(5)), Time: metav1.NewTime(fixture.Noon)})
 	case 2:
-		w.Refused(mc, pod, nil, "a quota")
+		w.Refused(mc, pod, "a quota")
 	default:
 		w.Offer(mc, pod, nil, nil)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
@@ -49,7 +50,7 @@ func benchmarkWaiting(b *testing.B, backfill v1alpha2.Backfill, free int) {
 		size := int32(100 + i%50)
 		mc := fixture.MiniCluster(fmt.Sprintf("waits-%05d", i)).Size(2 * size).MinSize(size).Deadline(int64(3600 + i)).CPU("8").Created(fixture.Noon.Add(time.Duration(i) * time.Second / 4))
 		seen.miniClusters = append(seen.miniClusters, mc.Obj())
-		s.Offer(mc.Defaulted(), wholeNode, nil, nil)
+		s.Report(mc.Defaulted(), state.Wants{Want: state.NodesNow, Pod: wholeNode})
 	}
 	cycle := func() {
 		if _, err := s.cycle(b.Context(), seen, now); err != nil {
