@@ -18,8 +18,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/controllers/metrics"
-	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/quota"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
@@ -188,7 +188,7 @@ type clusterState struct {
 	queues       []*v1alpha2.MiniClusterQueue
 	byName       map[string]*v1alpha2.MiniClusterQueue // with those that need not exist
 	reservations []*v1alpha2.MiniClusterReservation
-	quotas       *ledger.Quotas
+	quotas       *quota.Quotas
 	// finished are MiniClusters that have finished, if the usage of the users of a queue is to be recovered.
 	finished []*v1alpha2.MiniCluster
 	// made counts the existing brokers' pods of live MiniClusters in namespaces with a quota, and served are those with a services pod.
@@ -212,7 +212,7 @@ func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
 	}
 	seen := &clusterState{
 		miniClusters: pointers(miniClusters.Items), queues: pointers(queues.Items), reservations: pointers(reservations.Items),
-		quotas: ledger.NewQuotas(pointers(quotas.Items)), made: map[types.UID]int{}, served: map[types.UID]bool{},
+		quotas: quota.New(pointers(quotas.Items)), made: map[types.UID]int{}, served: map[types.UID]bool{},
 	}
 	if s.usage.isToRecover(seen.queues) {
 		if err := seen.findFinished(ctx, s.Cache); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/quota"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
@@ -37,9 +37,9 @@ func (c *cycle) reserveQuotas() map[string]bool {
 }
 
 // demand is what a MiniCluster has not made yet: pods like one, the services pod, and Jobs, if there is no pod.
-func (c *cycle) demand(mc *v1alpha2.MiniCluster, pod *corev1.Pod) ledger.Demand {
+func (c *cycle) demand(mc *v1alpha2.MiniCluster, pod *corev1.Pod) quota.Demand {
 	made := c.seen.made[mc.UID]
-	d := ledger.Demand{Pod: pod, Pods: max(int(state.MaxSize(mc))-made, 0)}
+	d := quota.Demand{Pod: pod, Pods: max(int(state.MaxSize(mc))-made, 0)}
 	if made == 0 {
 		d.Jobs = jobset.CountJobs(mc)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
-	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/quota"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
@@ -77,7 +77,7 @@ func (q *toy) cycle() string {
 		q.version++
 		q.seen.miniClusters[i].ResourceVersion = strconv.Itoa(q.version)
 	}
-	q.seen.quotas = ledger.NewQuotas(q.quotas)
+	q.seen.quotas = quota.New(q.quotas)
 	q.starts.pass(q.ledger.Unmade, q.now)
 	news, err := q.Scheduler.cycle(q.t.Context(), &q.seen, q.now)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
-	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/quota"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
@@ -45,14 +45,14 @@ func TestSnapshotsAreFresh(t *testing.T) {
 		for range 150 {
 			w.now = w.now.Add(time.Duration(w.random.IntN(20)) * time.Second)
 			what := w.edit()
-			w.seen.quotas = ledger.NewQuotas(w.quotas)
+			w.seen.quotas = quota.New(w.quotas)
 			other, seen := w.anew(), w.seen
 			got, fresh := w.look(w.Scheduler, &w.seen), w.look(other, &seen)
 			if !slices.Equal(got, fresh) {
 				t.Fatalf("seed %d: after %s a cycle sees\n%s\nand afresh\n%s", seed, what, strings.Join(got, "\n"), strings.Join(fresh, "\n"))
 			}
 			gangs += len(got)
-			w.seen.quotas = ledger.NewQuotas(w.quotas)
+			w.seen.quotas = quota.New(w.quotas)
 			if _, err := w.Scheduler.cycle(t.Context(), &w.seen, w.now); err != nil {
 				t.Fatal(err)
 			}

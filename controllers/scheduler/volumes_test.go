@@ -24,8 +24,8 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
-	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/quota"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
@@ -266,7 +266,7 @@ func TestWholeNodesWithinReach(t *testing.T) {
 		near.Spec.Volumes = mounts("data").Spec.Volumes
 		s.offerWith(fixture.MiniCluster(ids[0]), alone.DeepCopy())
 		s.offerWith(fixture.MiniCluster(ids[1]), near)
-		s.seen.quotas = ledger.NewQuotas(nil)
+		s.seen.quotas = quota.New(nil)
 		seen := newCycle(s.parts, &s.seen, s.now)
 		if _, err := seen.observe(t.Context()); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
-	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/quota"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
@@ -38,7 +38,7 @@ func benchmarkWaiting(b *testing.B, backfill v1alpha2.Backfill, free int) {
 	for _, node := range fixture.Nodes(names...) {
 		s.ledger.SetNode(node)
 	}
-	seen := &clusterState{quotas: ledger.NewQuotas(nil), queues: []*v1alpha2.MiniClusterQueue{fixture.Queue("default").Backfill(backfill).Obj()}}
+	seen := &clusterState{quotas: quota.New(nil), queues: []*v1alpha2.MiniClusterQueue{fixture.Queue("default").Backfill(backfill).Obj()}}
 	now := fixture.Noon.Add(time.Hour)
 	for first := 0; first < nodes-free; first += each {
 		name := fmt.Sprintf("runs-%05d", first)

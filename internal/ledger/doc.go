@@ -5,7 +5,7 @@
 // (mirror.go) and keeps an account for each MiniCluster (account.go): what its status shows, and
 // what is assumed of it until then. What is free is always the nodes' capacity minus what the
 // accounts and other pods hold. A Room (room.go) is the state of one moment, on which the queue
-// tries its decisions. Quotas (quota.go) do the same for the ResourceQuotas of namespaces.
+// tries its decisions.
 //
 // Package queue decides who gets what. The package has no client.
 package ledger

@@ -1,7 +1,8 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package ledger
+// Package quota knows what the ResourceQuotas of namespaces have room for. The package has no client.
+package quota
 
 import (
 	"cmp"
@@ -48,8 +49,8 @@ type Quotas struct {
 	limits      map[string]string
 }
 
-// NewQuotas returns quotas without reservations.
-func NewQuotas(quotas []*corev1.ResourceQuota) *Quotas {
+// New returns quotas without reservations.
+func New(quotas []*corev1.ResourceQuota) *Quotas {
 	q := &Quotas{byNamespace: map[string][]*corev1.ResourceQuota{}, reserved: map[string]corev1.ResourceList{}, limits: map[string]string{}}
 	sorted := slices.SortedFunc(slices.Values(quotas), func(a, b *corev1.ResourceQuota) int { return cmp.Compare(a.Name, b.Name) })
 	for _, quota := range sorted {

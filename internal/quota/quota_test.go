@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package ledger
+package quota
 
 import (
 	"strings"
@@ -116,7 +116,7 @@ func TestQuotaRefusal(t *testing.T) {
 			if tc.pod == nil {
 				tc.pod = pod
 			}
-			q := NewQuotas([]*corev1.ResourceQuota{tc.quota})
+			q := New([]*corev1.ResourceQuota{tc.quota})
 			q.Reserve("", Demand{Pod: tc.pod, Pods: tc.reserved, Jobs: 2})
 			if got := q.Refusal("", Demand{Pod: tc.pod, Pods: 64, Jobs: 2}); got != tc.want {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
@@ -161,7 +161,7 @@ func TestQuotaOfServices(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := NewQuotas([]*corev1.ResourceQuota{tc.quota})
+			q := New([]*corev1.ResourceQuota{tc.quota})
 			q.Reserve("", tc.reserved)
 			demand := brokers
 			demand.Services = tc.services
@@ -176,7 +176,7 @@ func TestQuotaOfServices(t *testing.T) {
 func TestNeverComesFirst(t *testing.T) {
 	now, never := quota(list("pods", "100"), list("pods", "90"), nil), quota(list("pods", "10"), nil, nil)
 	now.Name, never.Name = "a", "b"
-	if text := NewQuotas([]*corev1.ResourceQuota{never, now}).Refusal("", Demand{Pod: fixture.Pod("p").Obj(), Pods: 64}); !strings.Contains(text, "quota b lets no more than") {
+	if text := New([]*corev1.ResourceQuota{never, now}).Refusal("", Demand{Pod: fixture.Pod("p").Obj(), Pods: 64}); !strings.Contains(text, "quota b lets no more than") {
 		t.Errorf("got %q", text)
 	}
 }
