@@ -61,8 +61,8 @@ func (l *Ledger) Confirm(uid types.UID, written *state.Promise) {
 }
 
 // Unmade is how many ranks of a MiniCluster have a node, and no pod was seen since the admission.
-func (l *Ledger) Unmade(uid types.UID) int {
-	a := l.accounts[uid]
+func (l accounts) Unmade(uid types.UID) int {
+	a := l[uid]
 	if a == nil || a.written == nil && a.assumed == nil {
 		return 0
 	}
@@ -76,7 +76,7 @@ func (l *Ledger) Unmade(uid types.UID) int {
 }
 
 // Came counts the ranks with a node whose pods were seen since their admission. of is the MiniCluster of the last.
-func (l *Ledger) Came() (count int, of types.UID) { return l.came, l.cameOf }
+func (l *releases) Came() (count int, of types.UID) { return l.came, l.cameOf }
 
 // Forget drops what was assumed of a MiniCluster that rejects it.
 func (l *Ledger) Forget(uid types.UID) {
@@ -101,8 +101,8 @@ func (l *Ledger) Cancel(uid types.UID) {
 }
 
 // OrderOf is the order of a MiniCluster, and since when; nil if there is none.
-func (l *Ledger) OrderOf(uid types.UID) (elastic.Order, time.Time) {
-	if a := l.accounts[uid]; a != nil && a.order != nil {
+func (l accounts) OrderOf(uid types.UID) (elastic.Order, time.Time) {
+	if a := l[uid]; a != nil && a.order != nil {
 		return a.order, a.ordered
 	}
 	return nil, time.Time{}
@@ -125,21 +125,21 @@ func (l *Ledger) Lapse(now time.Time) (next time.Time) {
 }
 
 // Promised is all that a MiniCluster was promised; nil if nothing.
-func (l *Ledger) Promised(uid types.UID) *state.Promise {
-	if a := l.accounts[uid]; a != nil {
+func (l accounts) Promised(uid types.UID) *state.Promise {
+	if a := l[uid]; a != nil {
 		return a.promise
 	}
 	return nil
 }
 
 // Assumed reports whether a MiniCluster was given nodes that its status does not show yet.
-func (l *Ledger) Assumed(uid types.UID) bool {
-	a := l.accounts[uid]
+func (l accounts) Assumed(uid types.UID) bool {
+	a := l[uid]
 	return a != nil && a.assumed != nil
 }
 
 // Holders are the MiniClusters that hold something, were promised something, or have an order, by UID.
-func (l *Ledger) Holders() []types.UID { return slices.Sorted(maps.Keys(l.accounts)) }
+func (l accounts) Holders() []types.UID { return slices.Sorted(maps.Keys(l)) }
 
 // Holds are the ranks of a MiniCluster that hold an existing node, rising, by promise or by a
 // pod.
@@ -228,17 +228,17 @@ func (l *Ledger) change(uid types.UID, do func(*account)) {
 	l.close(uid, a)
 }
 
-func (l *Ledger) account(uid types.UID) *account {
-	if l.accounts[uid] == nil {
-		l.accounts[uid] = &account{pods: map[types.UID]*Pod{}, came: map[int]bool{}}
+func (l accounts) account(uid types.UID) *account {
+	if l[uid] == nil {
+		l[uid] = &account{pods: map[types.UID]*Pod{}, came: map[int]bool{}}
 	}
-	return l.accounts[uid]
+	return l[uid]
 }
 
 // close drops an empty account.
-func (l *Ledger) close(uid types.UID, a *account) {
+func (l accounts) close(uid types.UID, a *account) {
 	if a.promise == nil && a.order == nil && len(a.pods) == 0 {
-		delete(l.accounts, uid)
+		delete(l, uid)
 	}
 }
 

@@ -28,7 +28,7 @@ func isForeignOS(n *node) bool {
 }
 
 // architectures are those of the nodes that brokers may use, the one with the most nodes first.
-func (l *Ledger) architectures() []string {
+func (l *layout) architectures() []string {
 	if l.archs == nil {
 		count := map[string]int{}
 		for _, n := range l.nodes {
@@ -43,14 +43,14 @@ func (l *Ledger) architectures() []string {
 }
 
 // needsOneArch reports whether it matters to a gang which architectures the nodes have.
-func (l *Ledger) needsOneArch(ask *state.Ask) bool {
+func (l *layout) needsOneArch(ask *state.Ask) bool {
 	return (ask.Arch != "" || len(l.architectures()) > 1) && !ask.Places.NamesArch && ask.Domains == nil
 }
 
 // archsFor are the architectures of which a gang may get one, the best one first; none if that does not matter. A gang that
 // runs keeps its architecture, and one that waits gets that of its queue, if the queue has one. An architecture is avoided if
 // the gang avoids as many of its nodes as the gang needs: the image did not start there.
-func (l *Ledger) archsFor(graph *fluxion.Graph, ask *state.Ask) (archs, avoided []string) {
+func (l *layout) archsFor(graph *fluxion.Graph, ask *state.Ask) (archs, avoided []string) {
 	if !l.needsOneArch(ask) {
 		return nil, nil
 	}
@@ -79,7 +79,7 @@ func (l *Ledger) archsFor(graph *fluxion.Graph, ask *state.Ask) (archs, avoided 
 }
 
 // ofArch is a gang without the nodes of other architectures.
-func (l *Ledger) ofArch(graph *fluxion.Graph, gang fluxion.Gang, arch string) fluxion.Gang {
+func (l *layout) ofArch(graph *fluxion.Graph, gang fluxion.Gang, arch string) fluxion.Gang {
 	gang.Pods.Infeasible = slices.Concat(gang.Pods.Infeasible, l.cached(graph, "architecture "+arch, func(yield func(node, reason string) bool) {
 		for name, n := range l.nodes {
 			if n.arch() != "" && n.arch() != arch && !yield(name, "of another architecture than "+arch) {
@@ -92,7 +92,7 @@ func (l *Ledger) ofArch(graph *fluxion.Graph, gang fluxion.Gang, arch string) fl
 
 // ofOneArch is a gang in the first architecture where it fits now at its smallest size, or else could fit. It waits for an
 // architecture rather than that it gets one that it avoids.
-func (l *Ledger) ofOneArch(graph *fluxion.Graph, gang fluxion.Gang, ask *state.Ask) fluxion.Gang {
+func (l *layout) ofOneArch(graph *fluxion.Graph, gang fluxion.Gang, ask *state.Ask) fluxion.Gang {
 	archs, avoided := l.archsFor(graph, ask)
 	for _, some := range [][]string{archs, avoided} {
 		for _, arch := range some {
@@ -113,7 +113,7 @@ func (l *Ledger) ofOneArch(graph *fluxion.Graph, gang fluxion.Gang, ask *state.A
 }
 
 // couldHoldInOne reports whether some architecture could hold a gang at one of some sizes if nothing was held.
-func (l *Ledger) couldHoldInOne(graph *fluxion.Graph, gang fluxion.Gang, ask *state.Ask, sizes []int) bool {
+func (l *layout) couldHoldInOne(graph *fluxion.Graph, gang fluxion.Gang, ask *state.Ask, sizes []int) bool {
 	archs, avoided := l.archsFor(graph, ask)
 	archs = slices.Concat(archs, avoided)
 	return len(archs) == 0 && couldHold(graph, gang, sizes) ||

@@ -27,7 +27,7 @@ type away struct {
 
 // follow keeps a node as it was if it goes away now, and no longer once it is back. before and now are
 // nil for a node that does not exist.
-func (l *Ledger) follow(name string, before, now *node) {
+func (l *layout) follow(name string, before, now *node) {
 	kept := l.away[name]
 	if kept != nil {
 		before = kept.before
@@ -45,7 +45,7 @@ func (l *Ledger) follow(name string, before, now *node) {
 }
 
 // replaced forgets one node that went away, of which a new one has the capacity.
-func (l *Ledger) replaced(now *node) {
+func (l *layout) replaced(now *node) {
 	for _, name := range slices.Sorted(maps.Keys(l.away)) {
 		if maps.Equal(state.Amounts(l.away[name].before.Status.Allocatable), now.capacity) {
 			delete(l.away, name)
@@ -95,7 +95,7 @@ func (l *Ledger) withAway() *Ledger {
 }
 
 // mayReturn reports whether a node that went away may come back for the gangs of a queue without that they ask for it.
-func (l *Ledger) mayReturn(queue string) bool {
+func (l *layout) mayReturn(queue string) bool {
 	could := l.could[queue]
 	for _, a := range l.away {
 		if !slices.ContainsFunc(could, func(c Could) bool { return c.IsA(a.before.Node) }) {

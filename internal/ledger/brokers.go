@@ -23,6 +23,17 @@ type miniCluster struct {
 	ranks           int // its brokers have lower ranks
 }
 
+// claimants are the MiniClusters, and the pods that say that they belong to one.
+type claimants struct {
+	miniClusters map[types.UID]miniCluster
+	// claims are the placed pods that say that they belong to a MiniCluster, by its UID and theirs, and claimed
+	// says to which one. disowned are pods that count as pods of others, also some that are still to be made, with
+	// their MiniCluster.
+	claims   map[types.UID]map[types.UID]*corev1.Pod
+	claimed  map[types.UID]types.UID
+	disowned map[types.UID]types.UID
+}
+
 // SetMiniCluster records a MiniCluster, with its defaults. Only pods of recorded MiniClusters are
 // brokers: anybody may write labels.
 func (l *Ledger) SetMiniCluster(mc *v1alpha2.MiniCluster) {
@@ -98,7 +109,7 @@ func (l *Ledger) judge(uid types.UID) {
 }
 
 // claim notes a pod that says that it belongs to a MiniCluster, as long as it may hold something.
-func (l *Ledger) claim(made *corev1.Pod) {
+func (l *claimants) claim(made *corev1.Pod) {
 	uid := types.UID(made.Labels[v1alpha2.UIDLabel])
 	if before, claimed := l.claimed[made.UID]; claimed && before != uid {
 		l.unclaim(made.UID)
@@ -113,7 +124,7 @@ func (l *Ledger) claim(made *corev1.Pod) {
 	l.claims[uid][made.UID], l.claimed[made.UID] = made, uid
 }
 
-func (l *Ledger) unclaim(pod types.UID) {
+func (l *claimants) unclaim(pod types.UID) {
 	uid, claimed := l.claimed[pod]
 	if !claimed {
 		return
@@ -127,7 +138,7 @@ func (l *Ledger) unclaim(pod types.UID) {
 
 // ownerOf is the recorded MiniCluster of a pod, and the pod's rank, which is negative for the services
 // pod. ok is false for a pod of others, whatever its labels say, and for one that is disowned.
-func (l *Ledger) ownerOf(made *corev1.Pod) (owner types.UID, rank int, ok bool) {
+func (l *claimants) ownerOf(made *corev1.Pod) (owner types.UID, rank int, ok bool) {
 	if l.disowned[made.UID] != "" {
 		return "", -1, false
 	}
@@ -135,7 +146,7 @@ func (l *Ledger) ownerOf(made *corev1.Pod) (owner types.UID, rank int, ok bool) 
 }
 
 // ownerByLabels is ownerOf for a pod that may be disowned.
-func (l *Ledger) ownerByLabels(made *corev1.Pod) (owner types.UID, rank int, ok bool) {
+func (l *claimants) ownerByLabels(made *corev1.Pod) (owner types.UID, rank int, ok bool) {
 	owner = types.UID(made.Labels[v1alpha2.UIDLabel])
 	mc, known := l.miniClusters[owner]
 	if !known || mc.namespace != made.Namespace || mc.name != protocol.MiniClusterOf(made) {

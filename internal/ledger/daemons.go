@@ -39,7 +39,7 @@ func (l *Ledger) setDaemon(name string, uid types.UID, p *Pod) {
 }
 
 // capacity is what a node has beside its daemon pods.
-func (l *Ledger) capacity(n *node) fluxion.Resources {
+func (l *layout) capacity(n *node) fluxion.Resources {
 	capacity := maps.Clone(n.capacity)
 	l.withoutDaemons(n, capacity)
 	return capacity
@@ -48,7 +48,7 @@ func (l *Ledger) capacity(n *node) fluxion.Resources {
 // withoutDaemons takes what the daemon pods of a node hold from its capacity. They give the node no other kinds of
 // resources. A pod that is still expected counts only if there is room for it beside the others: one that asks for more
 // waits for ever.
-func (l *Ledger) withoutDaemons(n *node, capacity fluxion.Resources) {
+func (l *layout) withoutDaemons(n *node, capacity fluxion.Resources) {
 	var expected []*Pod
 	for _, p := range l.daemons[n.Name] {
 		if p.expected {

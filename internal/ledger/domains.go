@@ -26,7 +26,7 @@ type domains struct {
 
 // domainsOf are the domains of a gang in the terms of the graph; nil if it has none. They are cached
 // until nodes change.
-func (l *Ledger) domainsOf(graph *fluxion.Graph, asked *state.Domains) *domains {
+func (l *layout) domainsOf(graph *fluxion.Graph, asked *state.Domains) *domains {
 	if asked == nil {
 		return nil
 	}

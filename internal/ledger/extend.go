@@ -24,10 +24,10 @@ type Could struct {
 }
 
 // CouldCome replaces what could come for the gangs of each queue, by name. The order of the shapes is that of Room.With.
-func (l *Ledger) CouldCome(could map[string][]Could) { l.could = could }
+func (l *layout) CouldCome(could map[string][]Could) { l.could = could }
 
 // Coming are the nodes that were made since a time and are not ready yet, and when the last node was made.
-func (l *Ledger) Coming(since time.Time) (nodes int, last time.Time) {
+func (l *layout) Coming(since time.Time) (nodes int, last time.Time) {
 	var shapes []state.Shape
 	for _, could := range l.could {
 		for _, c := range could {
@@ -59,7 +59,7 @@ func (n *node) starts(shapes []state.Shape) bool {
 }
 
 // There is how many nodes of a shape exist.
-func (l *Ledger) There(shape *state.Shape) int {
+func (l *layout) There(shape *state.Shape) int {
 	there := 0
 	for _, n := range l.nodes {
 		if shape.IsA(n.Node) {
@@ -127,9 +127,9 @@ func (r *room) With(name string, nodes []int) queue.Room {
 
 // extend is a copy of the room whose graph has the nodes that could come for a queue.
 func (r *room) extend(name string) *room {
-	could := r.ledger.could[name]
+	could := r.layout.could[name]
 	var specs []fluxion.Node
-	l := r.ledger.copyOfNodes()
+	l := r.layout.copyOfNodes()
 	for i := range could {
 		for j := range could[i].Nodes {
 			n := l.newNode(fmt.Sprintf("%s/%d/%d", name, i, j), &could[i].Shape)
@@ -145,7 +145,7 @@ func (r *room) extend(name string) *room {
 	}
 	a := addition{nodes: make([][]int, len(could)), all: fluxion.Exclusion{Reason: "not there"}}
 	if err == nil { // their names are new
-		extended.ledger, extended.graph, extended.requests, extended.kept = l, graph, map[string]*request{}, nil
+		extended.layout, extended.graph, extended.requests, extended.kept = l, graph, map[string]*request{}, nil
 		for other, before := range r.added {
 			extended.added[other] = before.moved(r.graph, graph)
 		}
@@ -193,19 +193,19 @@ func (r *room) absent(queue string) []fluxion.Exclusion {
 }
 
 // copyOfNodes is a ledger with the same nodes and reservations, in which nobody holds anything.
-func (l *Ledger) copyOfNodes() *Ledger {
-	c := New(l.levels, nil)
+func (l *layout) copyOfNodes() *layout {
+	c := &New(l.levels, nil).layout
 	c.Nodes, c.NamespaceLabels, c.could, c.nodes, c.repels = l.Nodes, l.NamespaceLabels, l.could, maps.Clone(l.nodes), l.repels
-	for _, r := range l.reserved {
+	for _, r := range l.reservations {
 		own := *r
 		own.closed = nil
-		c.reserved = append(c.reserved, &own)
+		c.reservations = append(c.reservations, &own)
 	}
 	return c
 }
 
 // newNode is a node of a shape that could come.
-func (l *Ledger) newNode(name string, shape *state.Shape) *node {
+func (l *layout) newNode(name string, shape *state.Shape) *node {
 	made := &corev1.Node{}
 	made.Name, made.Labels, made.Spec.Taints = name, shape.Labels, shape.Taints
 	n := &node{Node: made, capacity: shape.Capacity, others: !shape.Any && !l.Nodes.Matches(labels.Set(made.Labels)), shape: shape}

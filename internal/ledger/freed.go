@@ -8,21 +8,32 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+	"k8s.io/apimachinery/pkg/types"
 )
+
+// releases count what became free, and which pods came.
+type releases struct {
+	// freed counts changes after which more may fit, and freedNodes are the nodes of those since they were read.
+	freed      uint64
+	freedNodes []string
+	// came counts ranks with a node whose pods were seen, and cameOf is the MiniCluster of the last.
+	came   int
+	cameOf types.UID
+}
 
 // Freed counts the changes after which more may fit: a pod or promise ended, or a node came,
 // changed or came up.
-func (l *Ledger) Freed() uint64 { return l.freed }
+func (l *releases) Freed() uint64 { return l.freed }
 
 // free records nodes of which less is held than before.
-func (l *Ledger) free(nodes []string) {
+func (l *releases) free(nodes []string) {
 	if len(nodes) > 0 {
 		l.freed, l.freedNodes = l.freed+1, append(l.freedNodes, nodes...)
 	}
 }
 
 // TakeFreed returns the nodes of which less is held since the last call. Some may be down, or deleted.
-func (l *Ledger) TakeFreed() []string {
+func (l *releases) TakeFreed() []string {
 	nodes := l.freedNodes
 	l.freedNodes = nil
 	return nodes

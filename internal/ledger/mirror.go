@@ -27,65 +27,63 @@ import (
 // ask what is free without them. A pod that ended holds nothing. A pod that is being deleted
 // holds its node until it is gone.
 type Ledger struct {
-	// Nodes selects the nodes that brokers may use. It is set before there are nodes.
-	Nodes labels.Selector
-	// NamespaceLabels returns the labels of a namespace; nil if nobody knows them.
-	NamespaceLabels func(namespace string) labels.Set
 	// LeaveCordoned is true if cordoned nodes count as about to go.
 	LeaveCordoned bool
 
-	levels  []state.TopologyLevel
+	layout
+	claimants
+	accounts
+	releases
 	matcher Matcher
-	nodes   map[string]*node
 	// pods are the pods that hold something.
 	pods map[types.UID]*Pod
-	// claims are the placed pods that say that they belong to a MiniCluster, by its UID and theirs, and claimed
-	// says to which one. disowned are pods that count as pods of others, also some that are still to be made, with
-	// their MiniCluster.
-	miniClusters map[types.UID]miniCluster
-	claims       map[types.UID]map[types.UID]*corev1.Pod
-	claimed      map[types.UID]types.UID
-	disowned     map[types.UID]types.UID
-	accounts     map[types.UID]*account
 	// makers are the Jobs and JobSets, and early the ranks of pods whose Jobs were not seen yet, by Job.
 	// expects is whether the pods count that these Jobs are still to make.
 	makers  map[types.UID]*maker
 	early   map[types.NamespacedName]map[int]bool
 	expects bool
-	// daemons are what DaemonSet and static pods take of each node.
-	daemons map[string]map[types.UID]*Pod
 	// graph is nil if it has to be built again.
 	graph *fluxion.Graph
-	// freed counts changes after which more may fit, and freedNodes are the nodes of those since they were read.
-	freed      uint64
-	freedNodes []string
-	// came counts ranks with a node whose pods were seen, and cameOf is the MiniCluster of the last.
-	came   int
-	cameOf types.UID
 	// total and foreign are computed again if they are nil. foreignOn is by node.
 	total, foreign queue.Resources
 	foreignOn      map[string]queue.Resources
+	// earlier is the cluster with the nodes that are away; nil if it has to be made again, as after each change of a node
+	// that CouldHold depends on.
+	earlier *Ledger
+	// requests are what pods request, by a text of it.
+	requests map[string]fluxion.Resources
+}
+
+// layout is the nodes of a cluster, and which of them a gang could use.
+type layout struct {
+	// Nodes selects the nodes that brokers may use. It is set before there are nodes.
+	Nodes labels.Selector
+	// NamespaceLabels returns the labels of a namespace; nil if nobody knows them.
+	NamespaceLabels func(namespace string) labels.Set
+
+	reservations
+	levels []state.TopologyLevel
+	nodes  map[string]*node
+	// daemons are what DaemonSet and static pods take of each node.
+	daemons map[string]map[types.UID]*Pod
 	// exclusions are the nodes that pods cannot use, by Places.Key, and domains those of gangs, by
-	// Domains.Key. They are valid for this graph.
+	// Domains.Key. They are valid for the graph of the ledger.
 	exclusions map[string][]fluxion.Exclusion
 	domains    map[string]*domains
 	// archs are the architectures of the nodes; nil if they have to be counted again.
 	archs []string
-	// away are the nodes that were deleted or tainted in the last hour, by name. earlier is the cluster with them; nil
-	// if it has to be made again, as after each change of a node that CouldHold depends on.
-	away    map[string]*away
-	earlier *Ledger
+	// away are the nodes that were deleted or tainted in the last hour, by name.
+	away map[string]*away
 	// most are the answers of MostPods, by a hash of the requests. They are forgotten whenever earlier is.
 	most map[[sha256.Size]byte]int
 	// could is what could come, by queue.
 	could map[string][]Could
-	// reserved are the reservations that are not over.
-	reserved []*reserved
 	// repels are the terms of the anti-affinity of pods of others.
 	repels *repulsions
-	// requests are what pods request, by a text of it.
-	requests map[string]fluxion.Resources
 }
+
+// accounts are by the UID of their MiniCluster.
+type accounts map[types.UID]*account
 
 // node is a node with what is derived from it.
 type node struct {
@@ -120,12 +118,15 @@ type Pod struct {
 // that a gang gets; nil keeps the choice of the queue.
 func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 	return &Ledger{
-		Nodes: labels.Everything(), NamespaceLabels: func(string) labels.Set { return nil }, levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*Pod{},
-		accounts: map[types.UID]*account{}, daemons: map[string]map[types.UID]*Pod{},
-		requests: map[string]fluxion.Resources{}, foreignOn: map[string]queue.Resources{},
-		away: map[string]*away{}, repels: newRepulsions(),
+		layout: layout{
+			Nodes: labels.Everything(), NamespaceLabels: func(string) labels.Set { return nil }, levels: slices.Clone(levels), nodes: map[string]*node{},
+			daemons: map[string]map[types.UID]*Pod{}, away: map[string]*away{}, repels: newRepulsions(),
+		},
+		claimants: claimants{
+			miniClusters: map[types.UID]miniCluster{}, claims: map[types.UID]map[types.UID]*corev1.Pod{}, claimed: map[types.UID]types.UID{}, disowned: map[types.UID]types.UID{},
+		},
+		accounts: accounts{}, matcher: matcher, pods: map[types.UID]*Pod{}, requests: map[string]fluxion.Resources{}, foreignOn: map[string]queue.Resources{},
 		makers: map[types.UID]*maker{}, early: map[types.NamespacedName]map[int]bool{},
-		miniClusters: map[types.UID]miniCluster{}, claims: map[types.UID]map[types.UID]*corev1.Pod{}, claimed: map[types.UID]types.UID{}, disowned: map[types.UID]types.UID{},
 	}
 }
 
@@ -367,7 +368,7 @@ func (l *Ledger) current() (*fluxion.Graph, error) {
 		return nil, err
 	}
 	l.graph, l.exclusions, l.domains = graph, nil, nil
-	for _, r := range l.reserved {
+	for _, r := range l.reservations {
 		r.closed = nil
 	}
 	for _, p := range l.pods {

@@ -17,7 +17,7 @@ const maxMost = 4096
 // MostPods is how many pods with these requests the nodes could hold if they were empty and up, with the nodes that
 // went away in the last hour. Whether the pods may run there does not matter. Waiting gangs ask often, so the answer is
 // remembered until nodes or their daemons change.
-func (l *Ledger) MostPods(requests fluxion.Resources) int {
+func (l *layout) MostPods(requests fluxion.Resources) int {
 	var text [256]byte
 	key := sha256.Sum256(textOf(text[:0], requests)) // users choose how long the text is
 	if known, ok := l.most[key]; ok {
@@ -30,7 +30,7 @@ func (l *Ledger) MostPods(requests fluxion.Resources) int {
 	return l.most[key]
 }
 
-func (l *Ledger) countMost(requests fluxion.Resources) int {
+func (l *layout) countMost(requests fluxion.Resources) int {
 	most, capacity := 0, fluxion.Resources{}
 	for name, n := range l.nodes {
 		if l.away[name] == nil && !n.others {

@@ -104,10 +104,10 @@ func (s *repulsions) remove(p *Pod) {
 }
 
 // Overlooks reports whether only kube-scheduler knows all nodes that pods of others keep free from the pods of a namespace.
-func (l *Ledger) Overlooks(namespace string) bool { return l.repels.overlooks(namespace) }
+func (l *layout) Overlooks(namespace string) bool { return l.repels.overlooks(namespace) }
 
 // repellingOf are the terms that select the pods of a gang.
-func (l *Ledger) repellingOf(ask *state.Ask) []*repelling {
+func (l *layout) repellingOf(ask *state.Ask) []*repelling {
 	var out []*repelling
 	for _, among := range []map[string]*repelling{l.repels.terms[""], l.repels.terms[ask.Namespace]} {
 		for _, r := range among {
@@ -121,7 +121,7 @@ func (l *Ledger) repellingOf(ask *state.Ask) []*repelling {
 }
 
 // repelled are the nodes that pods of others keep from a gang by their anti-affinity, in the terms of the graph.
-func (l *Ledger) repelled(graph *fluxion.Graph, ask *state.Ask) []fluxion.Exclusion {
+func (l *layout) repelled(graph *fluxion.Graph, ask *state.Ask) []fluxion.Exclusion {
 	terms := l.repellingOf(ask)
 	if len(terms) == 0 {
 		return nil

@@ -26,6 +26,9 @@ type Reservation struct {
 	From, Until time.Time
 }
 
+// reservations are those that are not over.
+type reservations []*reserved
+
 // reserved is a reservation with what gangs have to know of it.
 type reserved struct {
 	Reservation
@@ -46,8 +49,8 @@ func (r *Reservation) bars(ask *state.Ask) bool {
 }
 
 // reservedForNobody is from when a node is reserved for nobody, as far as that matters to a gang.
-func (l *Ledger) reservedForNobody(node string, ask *state.Ask) (from time.Time, reserved bool) {
-	for _, r := range l.reserved {
+func (l *reservations) reservedForNobody(node string, ask *state.Ask) (from time.Time, reserved bool) {
+	for _, r := range *l {
 		if r.names[node] && r.bars(ask) {
 			from, reserved = elastic.Earliest(from, r.From), true
 		}
@@ -74,8 +77,8 @@ func (r *Reservation) Overlaps(other *Reservation) bool {
 
 // Reserve replaces all reservations by those that are not over. next is when one of them begins or ends
 // next; zero if none does.
-func (l *Ledger) Reserve(all []Reservation, now time.Time) (next time.Time) {
-	l.reserved = nil
+func (l *reservations) Reserve(all []Reservation, now time.Time) (next time.Time) {
+	*l = nil
 	for _, r := range all {
 		if !now.Before(r.Until) {
 			continue
@@ -86,15 +89,15 @@ func (l *Ledger) Reserve(all []Reservation, now time.Time) (next time.Time) {
 		}
 		next = elastic.Earliest(next, at)
 		reason += at.UTC().Format("2006-01-02 15:04 UTC") + " (" + r.Name + ")"
-		l.reserved = append(l.reserved, &reserved{Reservation: r, reason: reason, names: r.cleared()})
+		*l = append(*l, &reserved{Reservation: r, reason: reason, names: r.cleared()})
 	}
 	return next
 }
 
 // closed are the nodes that reservations keep from a gang, in the terms of the graph.
-func (l *Ledger) closed(graph *fluxion.Graph, ask *state.Ask) []fluxion.Exclusion {
+func (l *reservations) closed(graph *fluxion.Graph, ask *state.Ask) []fluxion.Exclusion {
 	var out []fluxion.Exclusion
-	for _, r := range l.reserved {
+	for _, r := range *l {
 		if r.bars(ask) {
 			out = append(out, r.on(graph))
 		}
@@ -116,13 +119,13 @@ func (r *reserved) on(graph *fluxion.Graph) fluxion.Exclusion {
 }
 
 // Reserved reports whether there are reservations.
-func (l *Ledger) Reserved() bool { return len(l.reserved) > 0 }
+func (l *reservations) Reserved() bool { return len(*l) > 0 }
 
 // Barred names the reservations that keep nodes from a gang: gangs with the same names may use the same
 // nodes, as far as reservations go.
-func (l *Ledger) Barred(ask state.Ask) string {
+func (l *reservations) Barred(ask state.Ask) string {
 	var names []string
-	for _, r := range l.reserved {
+	for _, r := range *l {
 		if r.bars(&ask) {
 			names = append(names, r.Name)
 		}
@@ -132,8 +135,8 @@ func (l *Ledger) Barred(ask state.Ask) string {
 
 // BarredNext is when a gang without nodes loses further nodes to a reservation, because it could still
 // run when that begins; zero if never.
-func (l *Ledger) BarredNext(ask state.Ask) (next time.Time) {
-	for _, r := range l.reserved {
+func (l *reservations) BarredNext(ask state.Ask) (next time.Time) {
+	for _, r := range *l {
 		if ask.Lasts > 0 && (r.Queue == "" || r.Queue != ask.Queue) && !r.bars(&ask) {
 			next = elastic.Earliest(next, r.From.Add(time.Millisecond-ask.Lasts))
 		}
@@ -142,7 +145,7 @@ func (l *Ledger) BarredNext(ask state.Ask) (next time.Time) {
 }
 
 // Selected are the existing nodes that a selector matches, by name.
-func (l *Ledger) Selected(selector labels.Selector) []string {
+func (l *layout) Selected(selector labels.Selector) []string {
 	var names []string
 	for name, n := range l.nodes {
 		if selector.Matches(labels.Set(n.Labels)) {
@@ -154,7 +157,7 @@ func (l *Ledger) Selected(selector labels.Selector) []string {
 }
 
 // Existing are those of some nodes that exist, by name.
-func (l *Ledger) Existing(names []string) []string {
+func (l *layout) Existing(names []string) []string {
 	out := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return l.nodes[name] == nil })
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -228,8 +231,8 @@ func (l *Ledger) Staying(r *Reservation, asks map[types.UID]state.Ask) []types.U
 }
 
 // nodesOf are the nodes of which a MiniCluster holds something.
-func (l *Ledger) nodesOf(uid types.UID) []string {
-	a := l.accounts[uid]
+func (l accounts) nodesOf(uid types.UID) []string {
+	a := l[uid]
 	if a == nil {
 		return nil
 	}

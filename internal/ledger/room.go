@@ -65,7 +65,7 @@ type request struct {
 
 // room is a queue.Room on a graph of its own.
 type room struct {
-	ledger *Ledger
+	layout *layout
 	graph  *fluxion.Graph
 	askOf  func(id string) (state.Ask, bool)
 	// requests are those of the gangs that were asked about, by ID. All snapshots share them.
@@ -99,7 +99,7 @@ func (l *Ledger) room(askOf func(id string) (state.Ask, bool)) (*room, error) {
 		return nil, err
 	}
 	r := &room{
-		ledger: l, graph: graph.Snapshot(), askOf: askOf, requests: map[string]*request{}, earlier: l.withAway(),
+		layout: &l.layout, graph: graph.Snapshot(), askOf: askOf, requests: map[string]*request{}, earlier: l.withAway(),
 		leftovers: map[string]fluxion.Resources{},
 	}
 	for uid, a := range l.accounts {
@@ -111,7 +111,7 @@ func (l *Ledger) room(askOf func(id string) (state.Ask, bool)) (*room, error) {
 }
 
 // gangOf is a request in the terms of a graph, with the nodes that the pods cannot use, or not now.
-func (l *Ledger) gangOf(graph *fluxion.Graph, ask state.Ask) fluxion.Gang {
+func (l *layout) gangOf(graph *fluxion.Graph, ask state.Ask) fluxion.Gang {
 	gang := ask.Gang
 	gang.Pods.Infeasible = l.excluded(graph, ask.Places)
 	if far := l.unreached(graph, ask.Reach); len(far) > 0 {
@@ -132,7 +132,7 @@ const maxExclusions = 4096
 
 // excluded are the nodes that a pod can never use, by reason, in the terms of the graph. They are
 // cached until nodes change.
-func (l *Ledger) excluded(graph *fluxion.Graph, places state.Places) []fluxion.Exclusion {
+func (l *layout) excluded(graph *fluxion.Graph, places state.Places) []fluxion.Exclusion {
 	if places.Pod == nil {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (l *Ledger) excluded(graph *fluxion.Graph, places state.Places) []fluxion.E
 }
 
 // unreached are the nodes that cannot reach the volumes of a pod, as excluded.
-func (l *Ledger) unreached(graph *fluxion.Graph, reach state.Reach) []fluxion.Exclusion {
+func (l *layout) unreached(graph *fluxion.Graph, reach state.Reach) []fluxion.Exclusion {
 	if len(reach.Volumes) == 0 {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (l *Ledger) unreached(graph *fluxion.Graph, reach state.Reach) []fluxion.Ex
 }
 
 // cached are the exclusions for the nodes of a key, each with the reason.
-func (l *Ledger) cached(graph *fluxion.Graph, key string, reasons iter.Seq2[string, string]) []fluxion.Exclusion {
+func (l *layout) cached(graph *fluxion.Graph, key string, reasons iter.Seq2[string, string]) []fluxion.Exclusion {
 	if known, ok := l.exclusions[key]; ok {
 		return known
 	}
@@ -165,7 +165,7 @@ const avoided = "avoided"
 
 // avoiding are the nodes that a gang cannot use, and the nodes that it avoids if the other nodes
 // could hold it.
-func (l *Ledger) avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask *state.Ask) []fluxion.Exclusion {
+func (l *layout) avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask *state.Ask) []fluxion.Exclusion {
 	infeasible := gang.Pods.Infeasible
 	gang.Pods.Infeasible = append(slices.Clip(infeasible), graph.Exclusions(func(yield func(node, reason string) bool) {
 		for _, node := range ask.Avoid {
@@ -187,7 +187,7 @@ func (r *room) request(id string) *request {
 		return known
 	}
 	if ask, ok := r.askOf(id); ok {
-		known = &request{r.ledger.gangOf(r.graph, ask), r.ledger.domainsOf(r.graph, ask.Domains), ask}
+		known = &request{r.layout.gangOf(r.graph, ask), r.layout.domainsOf(r.graph, ask.Domains), ask}
 		known.Job = id
 	}
 	r.requests[id] = known
@@ -197,7 +197,7 @@ func (r *room) request(id string) *request {
 // ask is the request of a gang at some sizes, in the architecture that is best now.
 func (r *room) ask(id string, sizes []int) (gang request, ok bool) {
 	if gang, ok = r.askAny(id, sizes); ok {
-		gang.Gang = r.ledger.ofOneArch(r.graph, gang.Gang, &gang.ask)
+		gang.Gang = r.layout.ofOneArch(r.graph, gang.Gang, &gang.ask)
 	}
 	return gang, ok
 }
@@ -267,7 +267,7 @@ func (r *room) Fits(id string, limit int) int {
 
 func (r *room) CouldHold(id string, sizes []int) bool {
 	gang, ok := r.askAny(id, sizes)
-	return ok && (r.ledger.couldHoldInOne(r.graph, gang.Gang, &gang.ask, sizes) || r.couldHoldBefore(&gang))
+	return ok && (r.layout.couldHoldInOne(r.graph, gang.Gang, &gang.ask, sizes) || r.couldHoldBefore(&gang))
 }
 
 func (r *room) CouldHoldBeside(id string, sizes []int, others []string) bool {
@@ -281,12 +281,12 @@ func (r *room) CouldHoldBeside(id string, sizes []int, others []string) bool {
 			gang.Pods.Infeasible = append(gang.Pods.Infeasible, fluxion.Exclusion{Reason: "kept for others", Nodes: nodes})
 		}
 	}
-	return r.ledger.couldHoldInOne(r.graph, gang.Gang, &gang.ask, sizes)
+	return r.layout.couldHoldInOne(r.graph, gang.Gang, &gang.ask, sizes)
 }
 
 // couldHoldBefore reports whether a gang could fit before nodes went away.
 func (r *room) couldHoldBefore(gang *request) bool {
-	return r.earlier != nil && r.ledger.mayReturn(gang.ask.Queue) && r.earlier.couldHold(gang.ask, gang.Sizes)
+	return r.earlier != nil && r.layout.mayReturn(gang.ask.Queue) && r.earlier.couldHold(gang.ask, gang.Sizes)
 }
 
 func (r *room) Why(id string, sizes []int) string {
