@@ -161,8 +161,8 @@ func (c *check) wasRefused(mc *v1alpha2.MiniCluster) bool {
 // changed is when something may have changed the result of a failed check: the labels or policies of the
 // namespace, or its quotas.
 func (r *Reconciler) changed(mc *v1alpha2.MiniCluster) time.Time {
-	namespace, quotas := r.memories.changed(mc.Namespace), r.Scheduler.Place(mc).Freed
-	if quotas.After(namespace) {
+	namespace := r.memories.changed(mc.Namespace)
+	if _, _, quotas := r.Scheduler.Place(mc); quotas.After(namespace) {
 		return quotas
 	}
 	return namespace

@@ -18,11 +18,11 @@ import (
 func (r *Reconciler) consult(seen *observed) (decided bool) {
 	o, mc := seen.observation, seen.view.MiniCluster
 	if o.Admission != nil && o.Outcome == "" {
-		has := state.Has{Pod: admittedPod(seen), Displaced: o.Displaced(seen.now)}
+		var most *int
 		if o.Quota != life.QuotaUnneeded && !seen.isOutdated() {
-			has.Most = new(growthLimit(seen))
+			most = new(growthLimit(seen))
 		}
-		o.Order = r.Scheduler.Order(mc, has)
+		o.Order = r.Scheduler.Order(mc, admittedPod(seen), o.Displaced(seen.now), most)
 		if order, grows := o.Order.(elastic.Grow); grows && o.Quota != life.QuotaUnneeded {
 			o.Order = withinQuota(seen, order)
 		}

@@ -49,7 +49,9 @@ type waitingRoom struct {
 	most               int
 }
 
-func (s *waitingRoom) Place(*v1alpha2.MiniCluster) state.Place { return state.Place{} }
+func (s *waitingRoom) Place(*v1alpha2.MiniCluster) (queue string, waits bool, freed time.Time) {
+	return
+}
 
 func (s *waitingRoom) Overlooks(string) bool { return s.overlooks }
 

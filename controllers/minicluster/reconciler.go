@@ -73,12 +73,14 @@ type Scheduler interface {
 	// Report enters a MiniCluster in its queue, unless it is there, or removes it, and returns the queue's last decision.
 	// The offer is zero before the first decision.
 	Report(mc *v1alpha2.MiniCluster, wants state.Wants) elastic.Offer
-	// Order is the order for a MiniCluster with nodes; nil if there is none. The scheduler looks for other nodes for the
-	// displaced ranks, and orders them to move once it has found some. An order to grow is dropped if the MiniCluster may
-	// grow less than before.
-	Order(mc *v1alpha2.MiniCluster, has state.Has) elastic.Order
-	// Place is the place of a MiniCluster.
-	Place(mc *v1alpha2.MiniCluster) state.Place
+	// Order is the order for a MiniCluster with nodes; nil if there is none. pod is one of its pods after admission by the
+	// API server; nil if there is none. The scheduler looks for other nodes for the displaced ranks, and orders them to move
+	// once it has found some. most is the largest size to which it may grow with quota from Kueue; nil if it needs none, or
+	// that is not known. An order to grow is dropped if that is less than before.
+	Order(mc *v1alpha2.MiniCluster, pod *corev1.Pod, displaced []int, most *int) elastic.Order
+	// Place is the queue of a MiniCluster, which it names or which is that of its namespace, whether it waits and has no
+	// offer of nodes, and when the quotas that refused it were last seen to have room; zero if never.
+	Place(mc *v1alpha2.MiniCluster) (queue string, waits bool, freed time.Time)
 	// MostPods is how many such pods all nodes could hold if they were empty.
 	MostPods(pod *corev1.Pod) int
 	// Overlooks reports whether pods of others may keep nodes free from the pods of a namespace, and the scheduler does not

@@ -110,7 +110,7 @@ func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 	case seen.observation.Quota != life.QuotaUnneeded:
 		in.Queue = v1alpha2.KueueQueue
 	default:
-		in.Queue = r.Scheduler.Place(seen.view.MiniCluster).Queue
+		in.Queue, _, _ = r.Scheduler.Place(seen.view.MiniCluster)
 	}
 	if seen.check != nil {
 		in.Check = seen.check.Check

@@ -83,7 +83,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 // decided lets MiniClusters with an offer or order go first.
 func (r *Reconciler) decided(_ context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
-	if r.Scheduler.Place(e.Object.(*v1alpha2.MiniCluster)).Waits {
+	if _, waits, _ := r.Scheduler.Place(e.Object.(*v1alpha2.MiniCluster)); waits {
 		q.AddAfter(request, turnDelay)
 		return
 	}

@@ -108,7 +108,7 @@ func (s *ScaleUp) note(name types.NamespacedName, uid types.UID, err error) {
 	}
 	s.mutex.Unlock()
 	if before.why != now.why {
-		s.scheduler.Wake()
+		s.scheduler.Wake(false)
 	}
 }
 

@@ -42,10 +42,9 @@ type Scheduler interface {
 	Wish(name types.NamespacedName, uid types.UID) (wish *scaleup.Wish, placed, known bool)
 	// Asks sends the MiniClusters for which something else is to be asked.
 	Asks() <-chan event.GenericEvent
-	// Wake asks for a decision, because there is news. AskAgain also asks to send all MiniClusters for which something is
-	// to be asked.
-	Wake()
-	AskAgain()
+	// Wake asks for a decision, because there is news. With again it also asks to send all MiniClusters for which something
+	// is to be asked.
+	Wake(again bool)
 }
 
 // ScaleUp asks autoscalers for nodes. It implements scheduler.Autoscaler.
@@ -150,7 +149,7 @@ func (s *ScaleUp) step(ctx context.Context, stop func()) func() {
 				stop = follow
 			}
 		}
-		s.scheduler.AskAgain()
+		s.scheduler.Wake(true)
 	}
 	s.wakeAll(ctx)
 	return stop
@@ -236,7 +235,7 @@ func (s *ScaleUp) follow(ctx context.Context, now served) (stop func(), err erro
 		handlers[object] = handler
 	}
 	if now.pools {
-		handlers[objectOf(scaleup.NodePools)] = optional.Handler(func(any) { s.scheduler.Wake() })
+		handlers[objectOf(scaleup.NodePools)] = optional.Handler(func(any) { s.scheduler.Wake(false) })
 	}
 	c, stop, err := optional.Follow(ctx, s.config, s.cluster.Scheme(), handlers, ours...)
 	if err != nil {
@@ -256,7 +255,7 @@ func objectOf(kind schema.GroupVersionKind) *unstructured.Unstructured {
 func (s *ScaleUp) follows(ctx context.Context, object any) {
 	if object, ok := object.(client.Object); ok {
 		s.wake(ctx, object.GetNamespace(), object.GetLabels()[v1alpha2.MiniClusterLabel])
-		s.scheduler.Wake()
+		s.scheduler.Wake(false)
 	}
 }
 

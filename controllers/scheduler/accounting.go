@@ -86,14 +86,6 @@ func (a *accounting) step(queues map[string]*v1alpha2.MiniClusterQueue) {
 	a.spendings = nil
 }
 
-// of is what the status of a queue is to show; nil if nothing was used.
-func (a *accounting) of(queue string) *v1alpha2.Accounting {
-	if b := a.books[queue]; b != nil {
-		return b.shown
-	}
-	return nil
-}
-
 // openBooks are the books of a queue, from its status.
 func openBooks(recorded *v1alpha2.Accounting) *books {
 	b := &books{users: map[string]v1alpha2.Usage{}}

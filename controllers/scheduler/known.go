@@ -19,6 +19,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
@@ -110,11 +111,20 @@ func (ca *catalog) setPod(uid types.UID, pod *corev1.Pod) {
 	ca.outdate(uid)
 }
 
-// setServices keeps the services pod of a MiniCluster; nil if it has none.
-func (ca *catalog) setServices(uid types.UID, services *corev1.Pod) {
-	if delete(ca.services, uid); services != nil {
-		ca.services[uid] = services
+// limit sets the largest size of a MiniCluster with quota from Kueue. It returns false if that is as before.
+func (ca *catalog) limit(uid types.UID, most int) bool {
+	before := ca.limits[uid]
+	if most == before {
+		return false
 	}
+	if order, _ := ca.ledger.OrderOf(uid); most < before {
+		if _, grows := order.(elastic.Grow); grows {
+			ca.ledger.Cancel(uid)
+		}
+	}
+	ca.limits[uid] = most
+	ca.outdate(uid)
+	return true
 }
 
 // outdate lets a MiniCluster be read again, because its pod or its limit has changed.

@@ -5,10 +5,10 @@ package scheduler
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -26,7 +26,7 @@ func (s *Scheduler) Report(mc *v1alpha2.MiniCluster, wants state.Wants) (offer e
 	switch wants.Want {
 	case state.NodesNow:
 		e := s.line.enter(&entry{miniCluster: mc, pod: wants.Pod, quota: wants.Quota, refusal: refusal{refused: wants.Refused}})
-		s.catalog.setServices(mc.UID, wants.Services)
+		s.catalog.services[mc.UID] = wants.Services
 		d := &e.decision
 		offer = elastic.Offer{Verdict: d.Verdict, Message: d.Message, Blocked: d.Blocked}
 		if e.refused = wants.Refused; e.refused == "" {
@@ -53,54 +53,37 @@ func (s *Scheduler) Report(mc *v1alpha2.MiniCluster, wants state.Wants) (offer e
 }
 
 // Order implements minicluster.Scheduler.
-func (s *Scheduler) Order(mc *v1alpha2.MiniCluster, has state.Has) elastic.Order {
+func (s *Scheduler) Order(mc *v1alpha2.MiniCluster, pod *corev1.Pod, displaced []int, most *int) elastic.Order {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if has.Most != nil {
-		s.limit(mc.UID, *has.Most)
+	if most != nil && s.catalog.limit(mc.UID, *most) {
+		s.due.wake()
 	}
-	if has.Pod != nil && s.catalog.pods[mc.UID] == nil { // as after a restart
-		s.catalog.setPod(mc.UID, has.Pod)
+	if pod != nil && s.catalog.pods[mc.UID] == nil { // as after a restart
+		s.catalog.setPod(mc.UID, pod)
 		s.due.wake()
 	}
 	order, _ := s.ledger.OrderOf(mc.UID)
 	switch {
-	case len(has.Displaced) == 0:
+	case len(displaced) == 0:
 		delete(s.catalog.repairs, mc.UID)
-	case order == nil && !slices.Equal(s.catalog.repairs[mc.UID], has.Displaced):
-		s.catalog.repairs[mc.UID] = has.Displaced
+	case order == nil && !slices.Equal(s.catalog.repairs[mc.UID], displaced):
+		s.catalog.repairs[mc.UID] = displaced
 		s.due.wake()
 	}
 	return order
 }
 
-// limit sets the largest size of a MiniCluster with quota from Kueue.
-func (s *Scheduler) limit(uid types.UID, most int) {
-	if s.catalog.limits[uid] == most {
-		return
-	}
-	if order, _ := s.ledger.OrderOf(uid); most < s.catalog.limits[uid] {
-		if _, grows := order.(elastic.Grow); grows {
-			s.ledger.Cancel(uid)
-		}
-	}
-	s.catalog.limits[uid] = most
-	s.catalog.outdate(uid)
-	s.due.wake()
-}
-
 // Place implements minicluster.Scheduler.
-func (s *Scheduler) Place(mc *v1alpha2.MiniCluster) (place state.Place) {
+func (s *Scheduler) Place(mc *v1alpha2.MiniCluster) (queue string, waits bool, freed time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if e := s.line.of(mc); e != nil {
-		place.Queue, place.Freed = e.queue, e.freed
-	} else {
-		place.Queue = s.line.queueOf(mc)
-	}
 	e := s.line.entries[client.ObjectKeyFromObject(mc)]
-	place.Waits = e != nil && e.decision.Verdict != "" && e.decision.Verdict != elastic.Admitted
-	return place
+	waits = e != nil && e.decision.Verdict != "" && e.decision.Verdict != elastic.Admitted
+	if e != nil && e.miniCluster.UID == mc.UID {
+		return e.queue, waits, e.freed
+	}
+	return s.line.queueOf(mc), waits, time.Time{}
 }
 
 // MostPods implements minicluster.Scheduler.

@@ -23,7 +23,6 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
-	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
@@ -456,7 +455,7 @@ func TestSchedulerLimitsGrowth(t *testing.T) {
 		t.Errorf("before its limit is known it grows by %d", n)
 	}
 	for _, step := range []struct{ limit, want int }{{2, 0}, {3, 1}, {2, 0}, {5, 2}} {
-		q.Scheduler.Order(mc.Obj(), state.Has{Most: &step.limit})
+		q.Scheduler.Order(mc.Obj(), nil, nil, &step.limit)
 		if n := grows(); n != step.want {
 			t.Errorf("to at most %d it grows by %d, want %d", step.limit, n, step.want)
 		}
@@ -504,7 +503,7 @@ func TestSchedulerChecksRefusedAgain(t *testing.T) {
 				q.quotas = quotas
 				q.cycle()
 				refused(elastic.NotAllowed)
-				if freed := q.Place(mc).Freed; !freed.IsZero() {
+				if _, _, freed := q.Place(mc); !freed.IsZero() {
 					t.Fatal("the check is repeated without need")
 				}
 			}
@@ -512,10 +511,11 @@ func TestSchedulerChecksRefusedAgain(t *testing.T) {
 			if told := q.cycle(); !strings.HasPrefix(told, "first") {
 				t.Errorf("told %q", told)
 			}
-			freed := q.Place(mc).Freed
+			_, _, freed := q.Place(mc)
 			refused(elastic.NotAllowed)
-			if told := q.cycle(); freed.IsZero() || q.Place(mc).Freed != freed {
-				t.Errorf("freed at %s, and then at %s; told %q", freed, q.Place(mc).Freed, told)
+			told := q.cycle()
+			if _, _, then := q.Place(mc); freed.IsZero() || then != freed {
+				t.Errorf("freed at %s, and then at %s; told %q", freed, then, told)
 			}
 			q.offer(first) // the check passed
 			q.cycle()

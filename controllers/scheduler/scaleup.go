@@ -57,18 +57,14 @@ type scaling struct {
 // Asks sends the MiniClusters for which something else is to be asked.
 func (s *Scheduler) Asks() <-chan event.GenericEvent { return s.mail.asked }
 
-// Wake asks for a cycle, because the autoscaler has news.
-func (s *Scheduler) Wake() {
+// Wake asks for a cycle, because the autoscaler has news. With again it tells all that is to be asked: what was told
+// before may not have been heard.
+func (s *Scheduler) Wake(again bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.due.wake()
-}
-
-// AskAgain asks for a cycle that tells all that is to be asked: what was told before may not have been heard.
-func (s *Scheduler) AskAgain() {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	clear(s.scaling.told)
+	if again {
+		clear(s.scaling.told)
+	}
 	s.due.wake()
 }
 
@@ -236,17 +232,15 @@ func (s *scaling) wish(c *cycle, result *queue.Result) []types.NamespacedName {
 // wishOf completes what is to be asked for a MiniCluster.
 func (s *scaling) wishOf(e *entry, ask queue.Ask, seen *clusterState) *scaleup.Wish {
 	w := &scaleup.Wish{Ask: ask, Pod: kueue.Confine(e.pod, e.quota), Batch: s.ledger.Nodes}
-	for _, made := range seen.queues {
-		if made.Name == e.queue && made.Spec.ScaleUp != nil {
-			q := made.DeepCopy()
-			q.Default()
-			from := q.Spec.ScaleUp
-			if e.ask.Arch != "" && !e.ask.Places.NamesArch {
-				arch, _ := labels.SelectorFromSet(labels.Set{corev1.LabelArchStable: e.ask.Arch}).Requirements()
-				w.Batch = w.Batch.Add(arch...)
-			}
-			w.Provider, w.Class, w.Parameters, w.Timeout, w.MaxNodes = from.Provider, from.Class, from.Parameters, from.Timeout.Duration, int(from.MaxNodes)
+	if made := seen.byName[e.queue]; made != nil && made.Spec.ScaleUp != nil {
+		q := made.DeepCopy()
+		q.Default()
+		from := q.Spec.ScaleUp
+		if e.ask.Arch != "" && !e.ask.Places.NamesArch {
+			arch, _ := labels.SelectorFromSet(labels.Set{corev1.LabelArchStable: e.ask.Arch}).Requirements()
+			w.Batch = w.Batch.Add(arch...)
 		}
+		w.Provider, w.Class, w.Parameters, w.Timeout, w.MaxNodes = from.Provider, from.Class, from.Parameters, from.Timeout.Duration, int(from.MaxNodes)
 	}
 	return w
 }

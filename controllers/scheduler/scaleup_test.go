@@ -83,7 +83,7 @@ func TestSchedulerAsksForNodes(t *testing.T) {
 	if len(q.news.asked) != 0 {
 		t.Errorf("the same is news for %v", q.news.asked)
 	}
-	q.AskAgain()
+	q.Wake(true)
 	if q.cycle(); len(q.news.asked) != 1 {
 		t.Errorf("when all is asked again, it is news for %v", q.news.asked)
 	}

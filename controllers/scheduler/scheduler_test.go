@@ -107,7 +107,7 @@ func (q *toy) Forget(name types.NamespacedName) {
 }
 
 func (q *toy) Order(mc *v1alpha2.MiniCluster, pod *corev1.Pod, displaced []int) elastic.Order {
-	return q.Scheduler.Order(mc, state.Has{Pod: pod, Displaced: displaced})
+	return q.Scheduler.Order(mc, pod, displaced, nil)
 }
 
 // runs are the gangs with nodes, as the queue sees them.

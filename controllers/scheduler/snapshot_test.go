@@ -22,7 +22,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/quota"
-	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
@@ -138,7 +137,7 @@ func (w *edits) edit() string {
 		}
 		return mc.Name + " gone"
 	case 4:
-		w.Scheduler.Order(mc, state.Has{Pod: wholeNode.DeepCopy(), Most: new(w.random.IntN(8))})
+		w.Scheduler.Order(mc, wholeNode.DeepCopy(), nil, new(w.random.IntN(8)))
 		return mc.Name + " limited"
 	case 5:
 		if e := w.line.entries[client.ObjectKeyFromObject(mc)]; e != nil && !w.ledger.Assumed(mc.UID) {

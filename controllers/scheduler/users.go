@@ -33,13 +33,6 @@ type account struct {
 // usage is the accounts of the queues, by name.
 type usage map[string]*account
 
-// isToRecover reports whether the account of a queue is to be recovered.
-func (u usage) isToRecover(queues []*v1alpha2.MiniClusterQueue) bool {
-	return slices.ContainsFunc(queues, func(q *v1alpha2.MiniClusterQueue) bool {
-		return u[q.Name] == nil && q.Status.UsageTime != nil
-	})
-}
-
 // step says what the users of each queue have used until now.
 func (u usage) step(out *cycle, now time.Time) {
 	counted := map[string]bool{}
@@ -108,4 +101,35 @@ func (u usage) report(report *status.QueueReport) {
 	if a := u[report.Use.Queue]; a != nil {
 		report.Usage, report.UsageTime, report.Shared = a.recorded.Usage, a.recorded.At, a.total
 	}
+}
+
+// mostLearned is how many users the scheduler knows by how long their MiniClusters take.
+const mostLearned = 1000
+
+// learning is how long MiniClusters have taken, and those that have ended and are still to be learned from.
+type learning struct {
+	*queue.Runtimes
+	ended []*v1alpha2.MiniCluster
+}
+
+// note keeps a MiniCluster that has ended for the next cycle, which knows the queues.
+func (l *learning) note(mc *v1alpha2.MiniCluster) {
+	if mc.Status.CompletionTime != nil {
+		l.ended = append(l.ended, mc)
+	}
+}
+
+// step learns from the MiniClusters that have ended, the last of them last.
+func (l *learning) step(queues map[string]*v1alpha2.MiniClusterQueue) {
+	slices.SortStableFunc(l.ended, func(a, b *v1alpha2.MiniCluster) int {
+		return a.Status.CompletionTime.Compare(b.Status.CompletionTime.Time)
+	})
+	for _, mc := range l.ended {
+		if q := queues[mc.Status.Queue]; q != nil {
+			if r, ended, ok := state.Lasted(mc, q); ok {
+				l.Learn(&r, ended)
+			}
+		}
+	}
+	l.ended = nil
 }

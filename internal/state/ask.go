@@ -185,3 +185,31 @@ func placementPolicy(mc *v1alpha2.MiniCluster) fluxion.Policy {
 	}
 	return fluxion.Pack
 }
+
+// Wants is what a MiniCluster wants of the scheduler.
+type Wants struct {
+	Want
+	// Pod is one of its pods after admission by the API server, and Services its services pod; nil if it has none.
+	Pod, Services *corev1.Pod
+	// Quota is what Kueue granted; nil if it needs none.
+	Quota *v1alpha2.Quota
+	// Refused is the refusal of its pods or objects by a quota; "" if they were accepted. Then it is offered no nodes. Its
+	// pods are as before admission by the API server, if a quota refused them.
+	Refused string
+}
+
+// Want says whether a MiniCluster wants nodes.
+type Want int
+
+// Wants of nodes.
+const (
+	// NoNodes: it is in no queue. Nodes that it was offered and has not taken become free.
+	NoNodes Want = iota
+	// NodesLater is NoNodes for one that waits, and cannot be decided on yet: it was not checked, or pods of before are
+	// going. What an autoscaler was asked for it stays.
+	NodesLater
+	// NodesNow: it is in its queue.
+	NodesNow
+	// Gone is NoNodes for one that does not exist any more. Only its name counts.
+	Gone
+)
