@@ -40,16 +40,14 @@ type accounting struct {
 	spendings []spending
 }
 
-// found keeps the usage of a MiniCluster that the cache has not shown before, for the next cycle, which knows the queues.
-func (a *accounting) found(mc *v1alpha2.MiniCluster) {
-	if mc.Status.Usage != nil {
-		a.spendings = append(a.spendings, spending{miniCluster: mc, found: true})
-	}
-}
-
-// spent keeps what a MiniCluster has used since the version before.
-func (a *accounting) spent(old, mc *v1alpha2.MiniCluster) {
-	if spent, ok := state.SpentSince(old, mc); ok {
+// note keeps what a MiniCluster has used since the version before, which is nil if the cache has not shown it before. The
+// next cycle knows the queues.
+func (a *accounting) note(before, mc *v1alpha2.MiniCluster) {
+	if before == nil {
+		if mc.Status.Usage != nil {
+			a.spendings = append(a.spendings, spending{miniCluster: mc, found: true})
+		}
+	} else if spent, ok := state.SpentSince(before, mc); ok {
 		a.spendings = append(a.spendings, spending{miniCluster: mc, spent: spent})
 	}
 }

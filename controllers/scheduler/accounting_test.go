@@ -62,13 +62,13 @@ func TestAccounting(t *testing.T) {
 	}
 	begin()
 	found(spender("one", "alice"))
-	q.accounting.spent(spender("one", "alice"), spender("one", "alice", 5))
+	q.accounting.note(spender("one", "alice"), spender("one", "alice", 5))
 	has("an attempt ended", 5, lost("alice", 10))
-	q.accounting.spent(spender("one", "alice", 5), spender("one", "alice", 5))
+	q.accounting.note(spender("one", "alice", 5), spender("one", "alice", 5))
 	has("another version of it", 5, lost("alice", 10))
-	q.accounting.spent(spender("two", "bob"), spender("two", "bob", 7, 8))
-	q.accounting.spent(spender("one", "alice", 5), spender("one", "alice", 5, 6))
-	q.accounting.spent(spender("two", "bob", 7, 8), spender("two", "bob", 7, 8, 9))
+	q.accounting.note(spender("two", "bob"), spender("two", "bob", 7, 8))
+	q.accounting.note(spender("one", "alice", 5), spender("one", "alice", 5, 6))
+	q.accounting.note(spender("two", "bob", 7, 8), spender("two", "bob", 7, 8, 9))
 	has("others ended", 9, lost("bob", 30), lost("alice", 20))
 
 	begin()
@@ -81,7 +81,7 @@ func TestAccounting(t *testing.T) {
 	succeeds.Status.Admission = &v1alpha2.Admission{Usage: &v1alpha2.AttemptUsage{NodeSeconds: 104, StartingNodeSeconds: 4}}
 	before := queue.DeepCopy()
 	alice := v1alpha2.UserUsage{Name: "alice", Usage: v1alpha2.Usage{LostNodeSeconds: 34, UsefulNodeSeconds: 100}}
-	q.accounting.spent(spender("one", "alice", 5, 6, 20), succeeds)
+	q.accounting.note(spender("one", "alice", 5, 6, 20), succeeds)
 	has("it succeeded", 30, alice, lost("bob", 30))
 
 	queue = before
@@ -96,7 +96,7 @@ func TestAccounting(t *testing.T) {
 	q.accounting.books = map[string]*books{}
 	q.seen.queues = []*v1alpha2.MiniClusterQueue{queue}
 	for i := range v1alpha2.MostUsers + 5 {
-		q.accounting.spent(spender(fmt.Sprint("mc-", i), fmt.Sprintf("user-%03d", i)), spender(fmt.Sprint("mc-", i), fmt.Sprintf("user-%03d", i), 40))
+		q.accounting.note(spender(fmt.Sprint("mc-", i), fmt.Sprintf("user-%03d", i)), spender(fmt.Sprint("mc-", i), fmt.Sprintf("user-%03d", i), 40))
 	}
 	q.cycle()
 	report, _ := q.report("default")

@@ -198,7 +198,7 @@ type clusterState struct {
 
 // observe reads what a cycle decides on.
 func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
-	var miniClusters v1alpha2.MiniClusterList
+	var miniClusters, all v1alpha2.MiniClusterList
 	var queues v1alpha2.MiniClusterQueueList
 	var reservations v1alpha2.MiniClusterReservationList
 	var quotas corev1.ResourceQuotaList
@@ -215,28 +215,15 @@ func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
 		quotas: quota.New(pointers(quotas.Items)), made: map[types.UID]int{}, served: map[types.UID]bool{},
 	}
 	if slices.ContainsFunc(seen.queues, func(q *v1alpha2.MiniClusterQueue) bool { return s.usage[q.Name] == nil && q.Status.UsageTime != nil }) {
-		if err := seen.findFinished(ctx, s.Cache); err != nil {
-			return nil, err
+		if err := s.Cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing finished MiniClusters: %w", err)
 		}
+		seen.finished = slices.DeleteFunc(pointers(all.Items), func(mc *v1alpha2.MiniCluster) bool { return mc.Status.CompletionTime == nil })
 	}
 	if err := seen.countPods(ctx, s.Cache); err != nil {
 		return nil, err
 	}
 	return seen, nil
-}
-
-// findFinished reads the finished MiniClusters, from which the usage of a queue is recovered.
-func (seen *clusterState) findFinished(ctx context.Context, cache client.Reader) error {
-	var all v1alpha2.MiniClusterList
-	if err := cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing finished MiniClusters: %w", err)
-	}
-	for i := range all.Items {
-		if all.Items[i].Status.CompletionTime != nil {
-			seen.finished = append(seen.finished, &all.Items[i])
-		}
-	}
-	return nil
 }
 
 // countPods counts the pods of MiniClusters in namespaces with a quota.

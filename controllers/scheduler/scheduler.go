@@ -151,12 +151,12 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&jobsetapi.JobSet{}, sets).
 		WatchesRawSource(foreign).
 		Watches(&v1alpha2.MiniCluster{}, s.miniClusters()).
-		Watches(&v1alpha2.MiniClusterQueue{}, s.run(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha2.MiniClusterReservation{}, s.run(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.ResourceQuota{}, s.run()).
-		Watches(&corev1.PersistentVolumeClaim{}, s.followStorage()).
-		Watches(&corev1.PersistentVolume{}, s.followStorage()).
-		Watches(&storagev1.StorageClass{}, s.followStorage()).
+		Watches(&v1alpha2.MiniClusterQueue{}, s.run(always), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha2.MiniClusterReservation{}, s.run(always), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.ResourceQuota{}, s.run(always)).
+		Watches(&corev1.PersistentVolumeClaim{}, s.run(s.storage.follow)).
+		Watches(&corev1.PersistentVolume{}, s.run(s.storage.follow)).
+		Watches(&storagev1.StorageClass{}, s.run(s.storage.follow)).
 		Watches(&corev1.Namespace{}, s.namespaces()).
 		WatchesRawSource(source.Channel(s.due.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 			return []reconcile.Request{{}}
@@ -238,15 +238,20 @@ func (s *Scheduler) serves(nodes []string) bool {
 	return len(s.catalog.repairs) > 0 || s.ledger.Serves(nodes, s.due.wanted)
 }
 
-// run asks for a cycle after every event.
-func (s *Scheduler) run() handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+// run asks for a cycle after every event that matters.
+func (s *Scheduler) run(matters func(client.Object) bool) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
+		if !matters(object) {
+			return nil
+		}
 		s.due.changed = true
 		return []reconcile.Request{{}}
 	})
 }
+
+func always(client.Object) bool { return true }
 
 // namespaces follows the labels of namespaces. The cache may show a MiniCluster before its new namespace.
 func (s *Scheduler) namespaces() handler.EventHandler {
@@ -277,7 +282,7 @@ func (s *Scheduler) followLabels(namespace string, q requests) {
 
 // miniClusters asks for a cycle if a MiniCluster goes, or if its change may matter to others. It keeps those that end.
 func (s *Scheduler) miniClusters() handler.EventHandler {
-	return handler.Funcs{CreateFunc: s.foundMiniCluster, UpdateFunc: s.followMiniCluster, DeleteFunc: s.run().Delete}
+	return handler.Funcs{CreateFunc: s.foundMiniCluster, UpdateFunc: s.followMiniCluster, DeleteFunc: s.run(always).Delete}
 }
 
 // foundMiniCluster looks at a MiniCluster that the cache has not shown before. Many have finished before a restart of
@@ -287,7 +292,7 @@ func (s *Scheduler) foundMiniCluster(_ context.Context, e event.CreateEvent, _ r
 	defer s.mutex.Unlock()
 	mc := e.Object.(*v1alpha2.MiniCluster)
 	s.learning.note(mc)
-	s.accounting.found(mc)
+	s.accounting.note(nil, mc)
 }
 
 // followMiniCluster asks for a cycle if a change of a MiniCluster matters to others, or if an
@@ -303,7 +308,7 @@ func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q 
 	if old.Status.CompletionTime == nil {
 		s.learning.note(mc)
 	}
-	s.accounting.spent(old, mc)
+	s.accounting.note(old, mc)
 	if s.due.owed || matters(old, mc) {
 		s.due.changed = true
 		q.Add(reconcile.Request{})

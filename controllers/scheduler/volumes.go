@@ -12,8 +12,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
@@ -100,17 +98,13 @@ func lookUp[T client.Object](ctx context.Context, st *storage, cache client.Read
 	return none
 }
 
-// followStorage asks for a cycle if a claim or volume that was read has changed, or any class: there are
-// few. Of two objects of one name, a volume and a class, both count.
-func (s *Scheduler) followStorage() handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
-		s.mutex.Lock()
-		defer s.mutex.Unlock()
-		if _, isClass := object.(*storagev1.StorageClass); !isClass && !s.storage.read[client.ObjectKeyFromObject(object)] {
-			return nil
-		}
-		s.storage.change()
-		s.due.changed = true
-		return []reconcile.Request{{}}
-	})
+// follow lets all be read anew if a claim or volume that was read has changed, or any class: there are few. Of two objects
+// of one name, a volume and a class, both count.
+func (st *storage) follow(object client.Object) bool {
+	_, isClass := object.(*storagev1.StorageClass)
+	if !isClass && !st.read[client.ObjectKeyFromObject(object)] {
+		return false
+	}
+	st.change()
+	return true
 }

@@ -62,9 +62,9 @@ func (s *store) put(object client.Object) (asked bool) {
 		s.t.Fatal(err)
 	}
 	if before == nil {
-		s.followStorage().Update(s.t.Context(), event.UpdateEvent{ObjectOld: there, ObjectNew: object}, q)
+		s.run(s.storage.follow).Update(s.t.Context(), event.UpdateEvent{ObjectOld: there, ObjectNew: object}, q)
 	} else {
-		s.followStorage().Create(s.t.Context(), event.CreateEvent{Object: object}, q)
+		s.run(s.storage.follow).Create(s.t.Context(), event.CreateEvent{Object: object}, q)
 	}
 	if s.due.changed != (q.Len() > 0) {
 		s.t.Errorf("a cycle is due: %v, asked for: %d", s.due.changed, q.Len())
