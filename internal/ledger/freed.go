@@ -6,9 +6,10 @@ package ledger
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // releases count what became free, and which pods came.
