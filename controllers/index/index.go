@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package index has the indexes of the manager's cache. The controllers share them.
+// Package index has the indexes of the manager's cache, and reads by name. The controllers share them.
 package index
 
 import (
@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -59,4 +60,16 @@ func some(name string) []string {
 		return nil
 	}
 	return []string{name}
+}
+
+// Named is the object of a name, which is in no namespace; nil if there is none.
+func Named[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, reader client.Reader, name string) P {
+	object := P(new(T))
+	if reader.Get(ctx, types.NamespacedName{Name: name}, object) != nil {
+		return nil
+	}
+	return object
 }

@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -36,6 +35,7 @@ const lookInterval = 10 * time.Second
 // Kueue is Kueue in the cluster, if it is there. It implements minicluster.Kueue.
 type Kueue struct {
 	cluster    client.Client // of the manager
+	live       client.Reader // reads from the API server
 	config     *rest.Config
 	scheme     *runtime.Scheme
 	discovery  discovery.DiscoveryInterface
@@ -43,14 +43,13 @@ type Kueue struct {
 	changed    chan event.GenericEvent
 
 	mutex    sync.Mutex
-	cache    cache.Cache // nil while Kueue is not followed
+	cache    client.Reader // reads Kueue's objects; nil while Kueue is not followed
 	presence kueue.Presence
 	// positions are written by Start alone.
 	positions positions
 }
 
-// The rights for all that is Kueue's are in this package, also those that controllers/minicluster needs: they are
-// a role of their own.
+// The rights for all that is Kueue's are a role of their own.
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads/status,verbs=patch
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=admissionchecks;clusterqueues;localqueues;resourceflavors;topologies;workloadpriorityclasses,verbs=get;list;watch
@@ -63,31 +62,22 @@ func New(mgr ctrl.Manager, namespaces labels.Selector) (*Kueue, error) {
 		return nil, fmt.Errorf("making a discovery client: %w", err)
 	}
 	k := &Kueue{
-		cluster: mgr.GetClient(), config: mgr.GetConfig(), scheme: mgr.GetScheme(), discovery: found,
+		cluster: mgr.GetClient(), live: mgr.GetAPIReader(), config: mgr.GetConfig(), scheme: mgr.GetScheme(), discovery: found,
 		namespaces: namespaces, changed: make(chan event.GenericEvent, 1024),
 	}
 	return k, mgr.Add(k)
 }
 
-// Reader reads Kueue's objects from a cache; nil while the API server does not have them.
-func (k *Kueue) Reader() client.Reader {
+// objects reads Kueue's objects from a cache; nil while the API server does not have them. presence is what is known of the
+// objects then.
+func (k *Kueue) objects() (reader client.Reader, presence kueue.Presence) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	if k.cache == nil {
-		return nil
-	}
-	return k.cache
+	return k.cache, k.presence
 }
 
-// Presence is what is known of Kueue's objects while there is no Reader.
-func (k *Kueue) Presence() kueue.Presence {
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
-	return k.presence
-}
-
-// Manages reports whether MiniClusters of a namespace may get quota from Kueue.
-func (k *Kueue) Manages(ctx context.Context, namespace string) (bool, error) {
+// manages reports whether MiniClusters of a namespace may get quota from Kueue.
+func (k *Kueue) manages(ctx context.Context, namespace string) (bool, error) {
 	var object corev1.Namespace
 	if err := k.cluster.Get(ctx, types.NamespacedName{Name: namespace}, &object); err != nil {
 		return false, fmt.Errorf("reading namespace %q: %w", namespace, err)
@@ -108,7 +98,8 @@ func (k *Kueue) Start(ctx context.Context) error {
 			log.V(1).Info("Looking for Kueue", "reason", err.Error())
 			return
 		}
-		switch followed := k.Reader() != nil; {
+		reader, _ := k.objects()
+		switch followed := reader != nil; {
 		case there && !followed:
 			log.Info("Kueue is there")
 			if stop, err = k.follow(ctx); err != nil {
@@ -125,7 +116,7 @@ func (k *Kueue) Start(ctx context.Context) error {
 				k.wakeAll(ctx)
 			}
 		}
-		if k.Reader() != nil {
+		if reader, _ = k.objects(); reader != nil {
 			k.lookAtQueues(ctx)
 		}
 	}, lookInterval)
@@ -133,7 +124,7 @@ func (k *Kueue) Start(ctx context.Context) error {
 	return nil
 }
 
-func (k *Kueue) set(c cache.Cache, presence kueue.Presence) {
+func (k *Kueue) set(c client.Reader, presence kueue.Presence) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.cache, k.presence = c, presence
@@ -175,7 +166,7 @@ func (k *Kueue) wakeAll(ctx context.Context) {
 	for i := range list.Items {
 		k.wake(ctx, list.Items[i].Namespace, list.Items[i].Name)
 	}
-	reader := k.Reader()
+	reader, _ := k.objects()
 	if reader == nil {
 		return
 	}

@@ -29,8 +29,8 @@ const positionTimeout = 5 * time.Second
 // positions are those of Workloads of MiniClusters that wait for quota, by LocalQueue.
 type positions map[types.NamespacedName]map[types.NamespacedName]kueue.Position
 
-// Position is the last known place of a Workload in Kueue's queues.
-func (k *Kueue) Position(wl *kueueapi.Workload) kueue.Position {
+// position is the last known place of a Workload in Kueue's queues.
+func (k *Kueue) position(wl *kueueapi.Workload) kueue.Position {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	return k.positions[queueOf(wl)][client.ObjectKeyFromObject(wl)]

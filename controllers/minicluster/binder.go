@@ -22,7 +22,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/weight"
-	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // errNotDirect says that a pod has the scheduler name of pods that this manager binds, and is none.
@@ -136,7 +135,7 @@ func (r *Reconciler) MayBind() bool {
 // would. Quota of Kueue may be admitted after the pods are made.
 func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
 	mc, admission := seen.view.MiniCluster, seen.observation.Admission
-	if seen.observation.Quota != life.QuotaUnneeded || mc.Status.Admission.Quota != nil {
+	if seen.quota.Needed() || mc.Status.Admission.Quota != nil {
 		return nil
 	}
 	nodes := slices.Clone(admission.Nodes)

@@ -29,6 +29,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
@@ -253,7 +254,7 @@ func TestChooseBinder(t *testing.T) {
 // seenOf is what a pass has seen of a MiniCluster without pods.
 func seenOf(t *testing.T, mc *v1alpha2.MiniCluster) *observed {
 	t.Helper()
-	seen := &observed{now: fixture.Noon}
+	seen := &observed{now: fixture.Noon, quota: &kueue.Quota{}}
 	seen.view.MiniCluster = mc
 	seen.view.Node = func(string) *corev1.Node { return nil }
 	var err error

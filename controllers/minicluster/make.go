@@ -21,6 +21,7 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/scaleup"
@@ -79,7 +80,7 @@ func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 	if err := jobset.Remember(mc, set); err != nil {
 		return err
 	}
-	asks := named[v1alpha2.MiniClusterQueue](ctx, r.Client, state.QueueOf(mc))
+	asks := index.Named[v1alpha2.MiniClusterQueue](ctx, r.Client, state.QueueOf(mc))
 	jobset.Annotate(set, scaleup.Consumption(mc.Name, asks))
 	if err := r.chooseBinder(ctx, seen, set); err != nil {
 		return err

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
@@ -62,19 +62,9 @@ type memory struct {
 	}
 	// ordered is the order to leave that stands.
 	ordered standing
-	// asked is when a Workload was last created.
-	asked time.Time
-	// growth says when the MiniCluster may ask Kueue for quota to grow, and how often in a row Kueue
-	// has refused that.
-	growth struct {
-		after    time.Time
-		refusals int
-	}
-	// wrote are the resource versions, by UID, on which writes of Workloads and of a growth are based.
-	wrote map[types.UID]string
-	// preemptor is the Workload for which Kueue preempts the MiniCluster. It has no name if it does
-	// not exist.
-	preemptor metav1.ObjectMeta
+	// grown is the resource version of the MiniCluster before it last grew.
+	grown string
+	quota kueue.Memory
 }
 
 // refuse lets the check of a MiniCluster fail that passed as a dry run. The pause until the next check doubles.
@@ -184,21 +174,16 @@ func (m *memories) forget(name types.NamespacedName) {
 	delete(m.byName, name)
 }
 
-// noteWrite records that an object was written, by a request that named its resource version.
-func (m *memory) noteWrite(before, after client.Object) {
-	if before.GetResourceVersion() == after.GetResourceVersion() {
-		return // nothing was changed
+// noteGrowth records that the status of a MiniCluster was written that has grown.
+func (m *memory) noteGrowth(before, after *v1alpha2.MiniCluster) {
+	if before.ResourceVersion != after.ResourceVersion { // something was changed
+		m.grown = before.ResourceVersion
 	}
-	if m.wrote == nil {
-		m.wrote = map[types.UID]string{}
-	}
-	m.wrote[before.GetUID()] = before.GetResourceVersion()
 }
 
-// isOutdated reports whether the cache does not show the last write of an object yet.
-func (m *memory) isOutdated(object client.Object) bool {
-	version, ok := m.wrote[object.GetUID()]
-	return ok && version == object.GetResourceVersion()
+// hasGrown reports whether a MiniCluster has grown since this version of it, so that the cache is behind.
+func (m *memory) hasGrown(mc *v1alpha2.MiniCluster) bool {
+	return m.grown != "" && m.grown == mc.ResourceVersion
 }
 
 // noteTroubles records since when pods have had trouble.

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	"sigs.k8s.io/jobset/pkg/util/placement"
-	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/index"
@@ -25,7 +24,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
-	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -42,19 +40,8 @@ type observed struct {
 	observation *life.Observation
 	// check is the check of the spec; nil if it is not needed.
 	check *check
-	// workload is the Workload in Kueue; nil if there is none. grant is what Kueue says by it.
-	workload *kueueapi.Workload
-	grant    kueue.Grant
-	// services is the quota of the services pod; nil if there is none.
-	services *v1alpha2.Quota
-	// kueueInput is what there is to say to Kueue. unasked is why Kueue cannot be asked for quota.
-	kueueInput kueue.Input
-	unasked    error
-	// unreleased is why the quota of an earlier MiniCluster of the name could not be released.
-	unreleased error
-	// deadlines are those of the queue of all MiniClusters with quota, for one that waits.
-	deadlines elastic.Deadlines
-	growth    quotaToGrow
+	// quota is what Kueue grants.
+	quota *kueue.Quota
 }
 
 // observe reads the objects of a MiniCluster.
@@ -85,7 +72,7 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 		return nil, err
 	}
 	if mc.Status.Admission != nil {
-		seen.view.Queue = named[v1alpha2.MiniClusterQueue](ctx, r.Client, state.QueueOf(mc))
+		seen.view.Queue = index.Named[v1alpha2.MiniClusterQueue](ctx, r.Client, state.QueueOf(mc))
 	}
 	memory.noteTroubles(seen.view.Pods, seen.now)
 	lead := seen.view.Brokers()[0]

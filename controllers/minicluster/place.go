@@ -84,10 +84,10 @@ func (r *Reconciler) releaseServices(ctx context.Context, seen *observed) error 
 	if err := r.makeFiles(ctx, seen, seen.view.JobSet); err != nil {
 		return err
 	}
-	if err := r.applyQuota(ctx, pod.Pod, seen.services); err != nil {
+	if err := r.applyQuota(ctx, pod.Pod, seen.quota.OfServices); err != nil {
 		return err
 	}
-	patch, err := protocol.UngatePatch(pod.Pod, seen.services)
+	patch, err := protocol.UngatePatch(pod.Pod, seen.quota.OfServices)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -92,14 +93,14 @@ type Scheduler interface {
 
 // Kueue grants quota to MiniClusters that have the label of a queue.
 type Kueue interface {
-	// Reader reads Kueue's objects from a cache; nil while the API server does not have them.
-	Reader() client.Reader
-	// Presence is what is known of them while there is no Reader.
-	Presence() kueue.Presence
-	// Manages reports whether MiniClusters of a namespace may get quota from Kueue.
-	Manages(ctx context.Context, namespace string) (bool, error)
-	// Position is the last known place of a Workload that waits for quota.
-	Position(wl *kueueapi.Workload) kueue.Position
+	// Read reads what Kueue grants to a MiniCluster, and collects what there is to say to Kueue.
+	Read(ctx context.Context, facts kueue.Facts, memory *kueue.Memory) (*kueue.Quota, error)
+	// Tell makes the Workloads of a MiniCluster follow it, by one write in a pass.
+	Tell(ctx context.Context, quota *kueue.Quota, memory *kueue.Memory) error
+	// Release lets Workloads of deleted MiniClusters go once their pods are gone.
+	Release(ctx context.Context, left []*kueueapi.Workload) error
+	// Forget releases the Workloads of MiniClusters that had a name.
+	Forget(ctx context.Context, name types.NamespacedName) error
 	// Changed sends the MiniClusters whose Workloads or positions have changed.
 	Changed() <-chan event.GenericEvent
 }
@@ -126,13 +127,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		mc.Namespace, mc.Name = req.Namespace, req.Name
 		r.Scheduler.Report(&mc, state.Wants{Want: state.Gone})
 		r.memories.forget(req.NamespacedName)
-		list, unlisted := workloadsOf(ctx, r.Kueue.Reader(), req.NamespacedName)
-		return ctrl.Result{}, errors.Join(client.IgnoreNotFound(err), unlisted, r.releaseQuotas(ctx, list, nil))
+		return ctrl.Result{}, errors.Join(client.IgnoreNotFound(err), r.Kueue.Forget(ctx, req.NamespacedName))
 	}
 	result, err := r.pass(ctx, &mc, r.memories.of(&mc))
 	if isPassing(err) {
 		ctrl.LoggerFrom(ctx).V(1).Info("Waiting to try again", "reason", err.Error())
-		if errors.Is(err, errNotSought) {
+		if errors.Is(err, kueue.ErrNotSought) {
 			return ctrl.Result{RequeueAfter: time.Second}, nil // all that use Kueue wait for that
 		}
 		return ctrl.Result{RequeueAfter: podBatch}, nil
@@ -156,7 +156,7 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		return ctrl.Result{}, err
 	}
 	if decided := r.consult(seen); !decided {
-		return ctrl.Result{}, seen.unreleased
+		return ctrl.Result{}, nil
 	}
 	plan := life.Decide(seen.observation, seen.now)
 	seen.memory.noteAble(plan)
@@ -165,7 +165,7 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 	}
 	plan, unnamed := r.name(ctx, seen, plan)
 	plan, untold := r.tellKueue(ctx, seen, plan)
-	undone := errors.Join(unnamed, untold, seen.unreleased) // the rest does not wait for that
+	undone := errors.Join(unnamed, untold, r.Kueue.Release(ctx, seen.quota.Left)) // the rest does not wait for that
 	if isPassing(untold) || untold != nil && takesQuota(plan.Step) {
 		return ctrl.Result{}, undone
 	}
@@ -190,7 +190,7 @@ func isOver(seen *observed, plan life.Plan) bool {
 // isPassing reports whether an error resolves by itself: a stale cache, a conflicting write, or
 // an object that is being deleted. The pass is repeated soon, or when there is news.
 func isPassing(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errStillThere) || errors.Is(err, errNotSought) || errors.Is(err, errBehind)
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errStillThere) || errors.Is(err, kueue.ErrNotSought) || errors.Is(err, errBehind)
 }
 
 // refused reports whether the API server refuses a request for good, or a policy or a webhook does, with whatever reason.

@@ -64,7 +64,7 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 	}
 	seen.memory.written = seen.now
 	if _, grows := plan.Step.(life.Grow); grows {
-		seen.memory.noteWrite(seen.stored, updated)
+		seen.memory.noteGrowth(seen.stored, updated)
 	}
 	for _, event := range status.Events(in, &desired) {
 		r.Events.Eventf(updated, nil, event.Type, event.Reason, life.Name(plan.Step), "%s", event.Note)
@@ -104,10 +104,10 @@ func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 		in.Deadlines = state.AdmittedDeadlines(in.MiniCluster)
 	}
 	in.Deadline = state.Deadline(in.MiniCluster, in.Deadlines)
-	in.Quota = seen.grant.Quota
+	in.Quota = seen.quota.Quota
 	switch {
 	case seen.observation.Outcome != "":
-	case seen.observation.Quota != life.QuotaUnneeded:
+	case seen.quota.Needed():
 		in.Queue = v1alpha2.KueueQueue
 	default:
 		in.Queue, _, _ = r.Scheduler.Place(seen.view.MiniCluster)

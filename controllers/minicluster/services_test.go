@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
@@ -31,7 +32,7 @@ func TestReleaseServices(t *testing.T) {
 			c := w.newClient(pod)
 			r := &Reconciler{Client: c, Clock: clock.RealClock{}}
 			mc := fixture.MiniCluster("lmp").Admitted(1, 1, "a").Defaulted()
-			seen := &observed{stored: mc, memory: r.memories.of(mc), view: state.View{
+			seen := &observed{stored: mc, memory: r.memories.of(mc), quota: &kueue.Quota{}, view: state.View{
 				MiniCluster: mc, JobSet: fixture.JobSet("lmp", 1).Obj(), Pods: []protocol.Pod{protocol.Read(lead), protocol.Read(pod)},
 			}}
 			seen.memory.files = seen.view.JobSet.UID

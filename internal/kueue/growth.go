@@ -33,8 +33,8 @@ const (
 	growthInfix = "-grow-"
 )
 
-// PauseAfter is how long a MiniCluster does not ask for quota to grow after some refusals.
-func PauseAfter(refusals int) time.Duration {
+// pauseAfter is how long a MiniCluster does not ask for quota to grow after some refusals.
+func pauseAfter(refusals int) time.Duration {
 	return min(growthPause<<min(max(refusals-1, 0), 10), growthPauseMost)
 }
 
@@ -200,8 +200,8 @@ func LookAtGrowth(in Input) time.Time {
 	return next
 }
 
-// Refused reports whether a further Workload that is let go was never used.
-func Refused(wl *kueueapi.Workload) bool { return !isTrue(wl, kueueapi.WorkloadPodsReady) }
+// refused reports whether a further Workload that is let go was never used.
+func refused(wl *kueueapi.Workload) bool { return !isTrue(wl, kueueapi.WorkloadPodsReady) }
 
 func hasFinalizer(wl *kueueapi.Workload) bool {
 	return slices.Contains(wl.Finalizers, kueueapi.ResourceInUseFinalizerName)

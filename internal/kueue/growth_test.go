@@ -201,7 +201,7 @@ func TestGrowthOf(t *testing.T) {
 
 func TestPauseAfter(t *testing.T) {
 	for refusals, want := range map[int]time.Duration{1: 30 * time.Second, 2: time.Minute, 5: 8 * time.Minute, 6: 10 * time.Minute, 1000: 10 * time.Minute} {
-		if got := PauseAfter(refusals); got != want {
+		if got := pauseAfter(refusals); got != want {
 			t.Errorf("after %d: %s, want %s", refusals, got, want)
 		}
 	}
