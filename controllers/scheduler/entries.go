@@ -183,6 +183,15 @@ func (l *line) enter(e *entry) *entry {
 	return e
 }
 
+// withoutQuota says that a MiniCluster names the queue of MiniClusters with quota and has no quota; "" if not. Its nodes
+// would be those that the queue keeps for quota.
+func (e *entry) withoutQuota() string {
+	if e.queue != v1alpha2.KueueQueue || e.quota != nil {
+		return ""
+	}
+	return "queue " + v1alpha2.KueueQueue + " is for MiniClusters with quota of Kueue, whose label " + v1alpha2.KueueQueueLabel + " names a LocalQueue"
+}
+
 // stands reports whether an entry from before still says the same. One that was given nodes keeps
 // its queue.
 func (e *entry) stands(before *entry, assumed bool) bool {

@@ -6,6 +6,7 @@ package scheduler
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,27 @@ func (q *toy) offerQuota(w *fixture.MiniClusterWrapper, pod *corev1.Pod, quota *
 		q.seen.miniClusters = append(q.seen.miniClusters, w.Obj())
 	}
 	return q.Offer(mc, pod, nil, quota)
+}
+
+// A MiniCluster without quota of Kueue gets no nodes in the queue of MiniClusters with quota, whether the queue exists or not.
+func TestKueuesQueueIsForQuota(t *testing.T) {
+	for name, queues := range map[string][]*v1alpha2.MiniClusterQueue{"no object": nil, "an object": {fixture.Queue(v1alpha2.KueueQueue).Obj()}} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, "a")
+			q.seen.queues = append(q.seen.queues, queues...)
+			mc := fixture.MiniCluster("x").Queue(v1alpha2.KueueQueue)
+			q.offer(mc)
+			q.cycle()
+			if got := q.offer(mc); got.Verdict != elastic.NotAllowed || !strings.HasPrefix(got.Message, "queue kueue is for MiniClusters with quota") {
+				t.Errorf("without quota it is %s (%s)", got.Verdict, got.Message)
+			}
+			q.offerQuota(mc, wholeNode, &v1alpha2.Quota{Size: 1})
+			q.cycle()
+			if got := q.offerQuota(mc, wholeNode, &v1alpha2.Quota{Size: 1}); got.Verdict != elastic.Admitted {
+				t.Errorf("with quota it is %s (%s)", got.Verdict, got.Message)
+			}
+		})
+	}
 }
 
 // A MiniCluster with quota of Kueue waits in the queue of that name, at most at the size of the quota,

@@ -48,7 +48,7 @@ func (c *cycle) gangsNow(barred func(namespace, queue string) string) {
 			counts[gang.Class], c.wanted[gang.Class] = requests, e.ask
 		}
 		gang.Requests = requests
-		gang.NotAllowed = cmp.Or(barred(e.Namespace, e.queue), state.TooLong(e.miniCluster, e.queue, e.deadlines), e.notAllowed, e.ask.Reach.Waits)
+		gang.NotAllowed = cmp.Or(barred(e.Namespace, e.queue), e.withoutQuota(), state.TooLong(e.miniCluster, e.queue, e.deadlines), e.notAllowed, e.ask.Reach.Waits)
 		if until := e.ask.AvoidUntil; c.now.Before(until) {
 			c.lookAgain = elastic.Earliest(c.lookAgain, until)
 		}
