@@ -268,8 +268,8 @@ const (
 	TasksMultipleOf TaskConstraint = "MultipleOf"
 )
 
-// TaskPolicy says how the number of tasks follows the size. At `size` brokers the number of
-// tasks is always `tasks`.
+// TaskPolicy says how the number of tasks follows the size. At the size for which `tasks` was set the
+// number of tasks is always `tasks`.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.constraint) && self.constraint == 'MultipleOf') == has(self.multipleOf)",message="multipleOf belongs to constraint: MultipleOf"
 type TaskPolicy struct {

@@ -30,6 +30,11 @@ type MiniClusterStatus struct {
 	// +optional
 	Tasks int32 `json:"tasks"`
 
+	// tasksFor is the size for which spec.tasks was last set, and that number. If spec.size alone changes
+	// afterwards, elastic.tasks says how many tasks the new size has.
+	// +optional
+	TasksFor *TasksFor `json:"tasksFor,omitempty"`
+
 	// nodes is the number of nodes that the MiniCluster holds now. These are promised to the
 	// MiniCluster, or have pods of the MiniCluster that have not ended.
 	// +optional
@@ -121,6 +126,12 @@ type MiniClusterStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// TasksFor is a number of tasks, and the size for which it was set.
+type TasksFor struct {
+	Size  int32 `json:"size"`
+	Tasks int32 `json:"tasks"`
 }
 
 // RequeueState says how many attempts were given up or go on in a further one, and when the next one may begin.

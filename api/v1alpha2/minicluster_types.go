@@ -117,9 +117,9 @@ type MiniClusterSpec struct {
 	// +optional
 	MaxSize int32 `json:"maxSize,omitempty"`
 
-	// tasks is the number of tasks (MPI ranks) of the whole command at `size` brokers. At
-	// another size this number is scaled as elastic.tasks says. With 0, Flux chooses: one task
-	// per node. Default 1.
+	// tasks is the number of tasks (MPI ranks) of the whole command at the `size` that the spec has when
+	// tasks is set. At another size this number is scaled as elastic.tasks says, also if `size` alone is
+	// changed later (kubectl scale). With 0, Flux chooses: one task per node. Default 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000000

@@ -50,6 +50,7 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 	seen.view.MiniCluster = mc.DeepCopy()
 	seen.view.MiniCluster.Default()
 	state.Resume(seen.view.MiniCluster, seen.now)
+	state.ScaleTasks(seen.view.MiniCluster)
 	seen.view.Node = func(name string) *corev1.Node {
 		var node corev1.Node
 		if r.Client.Get(ctx, types.NamespacedName{Name: name}, &node, client.UnsafeDisableDeepCopy) != nil {

@@ -114,6 +114,23 @@ func Resume(mc *v1alpha2.MiniCluster, now time.Time) {
 	}
 }
 
+// ScaleTasks gives a MiniCluster, with its defaults, the number of tasks for its size, if the size alone has changed since the
+// number was set: a user or an autoscaler that sets a size knows no tasks. A number below that of the brokers belongs to no
+// broker, and stays. Status says for which size the number was set.
+func ScaleTasks(mc *v1alpha2.MiniCluster) {
+	s, set := &mc.Spec, mc.Status.TasksFor
+	if meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
+		return
+	}
+	if set == nil || set.Tasks != *s.Tasks {
+		mc.Status.TasksFor = &v1alpha2.TasksFor{Size: s.Size, Tasks: *s.Tasks}
+		return
+	}
+	if tasks := sizing(Traits(s), set.Size).TasksAt(int(s.Size)); tasks > 0 && set.Tasks >= set.Size {
+		s.Tasks = new(int32(tasks))
+	}
+}
+
 // isConfined reports whether the pods have to be in one domain of the topology, or where Kueue counts them.
 func isConfined(mc *v1alpha2.MiniCluster, quota *v1alpha2.Quota) bool {
 	return topology(mc, nil).Required || quota != nil && quota.Topology != nil

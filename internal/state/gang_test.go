@@ -529,3 +529,33 @@ func TestPreemptionPolicy(t *testing.T) {
 		}
 	}
 }
+
+// A size that alone is changed keeps the tasks of each broker, however often, and whether the MiniCluster waits or runs. A
+// number of tasks that is set with or after a size is that of the size.
+func TestScaleTasks(t *testing.T) {
+	type spec struct{ size, tasks int32 }
+	for name, tc := range map[string]struct {
+		policy v1alpha2.TaskPolicy
+		specs  []spec
+		want   []int32
+	}{
+		"smaller, and larger again": {v1alpha2.TaskPolicy{}, []spec{{4, 28}, {2, 28}, {1, 28}, {8, 28}, {4, 28}}, []int32{28, 14, 7, 56, 28}},
+		"with other tasks":          {v1alpha2.TaskPolicy{}, []spec{{4, 28}, {2, 2}, {4, 2}, {4, 8}, {2, 8}}, []int32{28, 2, 4, 8, 4}},
+		"a fixed number":            {v1alpha2.TaskPolicy{Scaling: v1alpha2.TasksFixed}, []spec{{4, 28}, {2, 28}, {8, 28}}, []int32{28, 28, 28}},
+		"one that the program can":  {v1alpha2.TaskPolicy{Constraint: v1alpha2.TasksPowerOfTwo}, []spec{{4, 16}, {3, 16}, {5, 16}}, []int32{16, 8, 16}},
+		"fewer tasks than brokers":  {v1alpha2.TaskPolicy{}, []spec{{4, 1}, {8, 1}, {2, 1}}, []int32{1, 1, 1}},
+		"Flux chooses":              {v1alpha2.TaskPolicy{}, []spec{{4, 0}, {8, 0}}, []int32{0, 0}},
+	} {
+		var status v1alpha2.MiniClusterStatus
+		var got []int32
+		for _, s := range tc.specs {
+			mc := fixture.MiniCluster("lmp").Size(s.size).Tasks(s.tasks).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.Tasks = tc.policy }).Defaulted()
+			mc.Status = status
+			ScaleTasks(mc)
+			got, status = append(got, *mc.Spec.Tasks), mc.Status
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: the tasks are %v, want %v", name, got, tc.want)
+		}
+	}
+}

@@ -253,12 +253,15 @@ func TestMaxSizeOfARigidCommand(t *testing.T) {
 	s := newSite(t, 3)
 	first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(first, v1alpha2.StateRunning)
-	mc := s.create(s.miniCluster("rigid").Size(3).MinSize(3).MaxSize(9).PodAnnotation(simulator.Runtime, untilTold).Spec(needsScheduler))
+	mc := s.create(s.miniCluster("rigid").Size(3).Tasks(6).MinSize(3).MaxSize(9).PodAnnotation(simulator.Runtime, untilTold).Spec(needsScheduler))
 	s.awaitState(mc, v1alpha2.StateQueued)
 	s.patch(mc, `{"spec":{"size":2,"minSize":2}}`)
 	s.awaitState(mc, v1alpha2.StateRunning)
 	if n := len(s.pods(mc)); n != 2 || mc.Status.MaximumSize != 2 {
 		t.Errorf("for two brokers it has %d pods, and a largest size of %d", n, mc.Status.MaximumSize)
+	}
+	if mc.Status.Tasks != 4 || *mc.Status.TasksFor != (v1alpha2.TasksFor{Size: 3, Tasks: 6}) {
+		t.Errorf("of 6 tasks for 3 brokers it has %d for 2 (%v)", mc.Status.Tasks, mc.Status.TasksFor)
 	}
 	waits := s.create(s.miniCluster("waits").Size(1).MaxSize(9).PodAnnotation(simulator.Runtime, untilTold).Spec(needsScheduler))
 	s.awaitState(waits, v1alpha2.StateQueued)
