@@ -372,9 +372,7 @@ func (r *room) Shrink(id string, ranks []int) {
 
 func (r *room) Release(id string) {
 	r.extended = nil
-	if len(r.graph.Pods(id)) > 0 {
-		_ = r.graph.Release(id)
-	}
+	_ = r.graph.Release(id) // the gang may hold nothing
 }
 
 func (r *room) Snapshot() queue.Room { return r.snapshot() }
