@@ -11,9 +11,12 @@ import (
 // allocate serves the queues in turn, each in its order, until a gang does not fit now and waits for others to end. Every
 // gang gets its smallest size, unless no gang behind it would use the rest better. resize hands
 // out the rest.
-func (c *cycle) allocate() {
+func (c *cycle) allocate() { c.allocateUntil(func() bool { return false }) }
+
+// allocateUntil is allocate until something is the case.
+func (c *cycle) allocateUntil(enough func() bool) {
 	c.oversubscribed = c.wantMore(func(*entry) bool { return true })
-	for q := c.nextQueue(); q != nil; q = c.nextQueue() {
+	for q := c.nextQueue(); q != nil && !enough(); q = c.nextQueue() {
 		e := q.waiting[q.next]
 		q.next++
 		if alike := c.alike(e); !c.worthShrinking(e, alike) {
@@ -68,6 +71,7 @@ const mostUnfit = 100
 // served, too, and may be further heads. Without backfill, the next one is served after the patience, and only if nothing
 // lets the head start.
 func (c *cycle) block(e *entry) {
+	c.renewBroken()
 	q := e.queue
 	q.heads, e.isHead = append(q.heads, e), true
 	least := e.allowed.Least()
@@ -124,6 +128,9 @@ func (c *cycle) admit(e *entry, action string) bool {
 // start places a gang at a size, or resizes one that was placed in this cycle. It fails if that
 // delays a gang with a reservation.
 func (c *cycle) start(e *entry, size int) bool {
+	if slices.ContainsFunc(c.broken, func(r *reservation) bool { return r.mayBind(e) }) {
+		c.renewBroken()
+	}
 	if slices.ContainsFunc(c.reservations, func(r *reservation) bool { return r.binds(e) && r.isDelayedBy(e, size, c.now) }) {
 		return false
 	}
@@ -140,33 +147,47 @@ func (c *cycle) start(e *entry, size int) bool {
 		return false
 	}
 	afters := map[*reservation]*clusterState{}
-	var broken []*reservation
+	broken, ok := c.breaks(e, size, trial, afters)
+	if !ok {
+		return false
+	}
+	c.accept(e, nodes, trial)
 	for _, r := range c.reservations {
-		if !r.allows(e, size, trial, c.now, afters) {
+		if !r.stale {
+			r.accept(e, afters, trial)
+		}
+	}
+	e.queue.profile, c.broken = profile, append(c.broken, broken...)
+	c.plain.miss(e, size)
+	for _, q := range c.queues {
+		if q != e.queue {
+			q.profile.miss(e, size)
+		}
+	}
+	return true
+}
+
+// breaks are the reservations that a gang breaks if it starts as in the trial, and need not respect. It reports false if the
+// gang breaks one that it has to respect. It adds to afters as allows does.
+func (c *cycle) breaks(e *entry, size int, trial *clusterState, afters map[*reservation]*clusterState) (broken []*reservation, ok bool) {
+	for _, r := range c.reservations {
+		if !r.stale && !r.allows(e, size, trial, c.now, afters) {
 			if r.binds(e) {
-				return false
+				return nil, false
 			}
 			broken = append(broken, r)
 		}
 	}
-	c.accept(e, nodes, trial)
-	for _, r := range c.reservations {
-		r.accept(e, afters, trial)
+	for _, r := range broken {
+		r.stale = r.head.isHead
 	}
-	e.queue.profile = profile
-	for _, q := range c.queues {
-		if q != e.queue && q.profile != nil {
-			q.profile.missing = append(q.profile.missing, started{e, size})
-		}
-	}
-	c.renew(broken)
-	return true
+	return broken, true
 }
 
 // profileWith is the profile of a conservative queue with a gang of the queue at a size. It reports false if that delays a
 // gang of the queue.
 func (q *jobQueue) profileWith(e *entry, size int) (p *profile, ok bool) {
-	if q.profile == nil || q.profile.steps[0].sizes[e.ID] == size {
+	if q.profile == nil || q.profile.startsNow(e) == size {
 		return q.profile, true
 	}
 	p = q.profile.with(e, size)
@@ -177,7 +198,15 @@ func (c *cycle) accept(e *entry, nodes []string, trial *clusterState) {
 	if len(e.nodes) == 0 {
 		c.admitted = append(c.admitted, e)
 	}
-	c.state, e.nodes, c.ends = trial, nodes, nil
+	c.state, e.nodes, c.forecasts = trial, nodes, nil
+}
+
+// renewBroken makes the reservations again that gangs broke which need not respect them. It does so for many such gangs at
+// once, as soon as somebody asks for one of the reservations.
+func (c *cycle) renewBroken() {
+	broken := c.broken
+	c.broken = nil
+	c.renew(broken)
 }
 
 // renew makes reservations again, after the room has changed.

@@ -23,7 +23,7 @@ func (c *cycle) clear() {
 			continue
 		}
 		r.taker, r.action = nil, "clear"
-		c.ends, c.took = nil, true
+		c.forecasts, c.took = nil, true
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 
 // expectedEnd is the expected end of a gang, or of some of its ranks.
 type expectedEnd struct {
-	id       string
-	user     *user
-	requests Resources
-	ranks    []int // nil for all ranks
-	pods     int
+	id    string
+	user  *user
+	needs []need
+	ranks []int // nil for all ranks
+	pods  int
 	// began is when the gang got its nodes.
 	began time.Time
 	// at is when it ends, as far as one can tell, and not before now. If sure is true, it ends then at the latest.
@@ -71,21 +71,7 @@ func corrected(age, estimate time.Duration) time.Duration {
 }
 
 // expectedEnds are the ends in the order in which they are expected.
-func (c *cycle) expectedEnds() []expectedEnd {
-	if c.ends != nil {
-		return c.ends
-	}
-	ends := make([]expectedEnd, 0, len(c.runs)+len(c.admitted))
-	for _, r := range c.runs {
-		ends = append(ends, c.endsOf(r)...)
-	}
-	for _, e := range c.admitted {
-		ends = append(ends, c.endOf(e, len(e.nodes)))
-	}
-	slices.SortStableFunc(ends, byTime)
-	c.ends = ends
-	return ends
-}
+func (c *cycle) expectedEnds() []expectedEnd { return c.ahead().ends }
 
 // byTime orders ends. Of those at the same time the ends that are sure come first.
 func byTime(a, b expectedEnd) int {
@@ -102,7 +88,7 @@ func byTime(a, b expectedEnd) int {
 func (c *cycle) endOf(e *entry, size int) expectedEnd {
 	runs, vague := e.estimate(size)
 	return expectedEnd{
-		id: e.ID, user: e.user, requests: e.Requests, pods: size, began: c.now,
+		id: e.ID, user: e.user, needs: e.needs, pods: size, began: c.now,
 		at: c.now.Add(runs), sure: e.Limit > 0, vague: vague, again: e.returns(e.queue),
 	}
 }
@@ -130,7 +116,7 @@ func (end *expectedEnd) isSureFor(e *entry) bool {
 
 // endsOf are the ends of one gang: of its ranks that leave, and of the rest.
 func (c *cycle) endsOf(r *run) []expectedEnd {
-	rest := expectedEnd{id: r.ID, user: r.user, requests: r.Requests, pods: len(r.Ranks), began: r.Admitted}
+	rest := expectedEnd{id: r.ID, user: r.user, needs: r.needs, pods: len(r.Ranks), began: r.Admitted}
 	if r.Ending || r.evicted {
 		if rest.leaving = true; c.isStuck(r.EndBy) {
 			return nil
@@ -178,44 +164,16 @@ func (c *cycle) due(by time.Time) (at time.Time, sure bool) {
 func (s *clusterState) after(ends []expectedEnd) *clusterState {
 	s = s.snapshot()
 	for _, end := range ends {
-		s.leave(end.id, end.user, end.requests, func(rank int) bool { return end.ranks == nil || slices.Contains(end.ranks, rank) })
+		s.leave(end.id, end.user, end.needs, func(rank int) bool { return end.ranks == nil || slices.Contains(end.ranks, rank) })
 		if end.ranks == nil {
 			s.room.Release(end.id)
-			s.add(end.user, end.requests, -1, -end.pods)
+			s.add(end.user, end.needs, -1, -end.pods)
 		} else {
 			s.room.Shrink(end.id, end.ranks)
-			s.add(end.user, end.requests, 0, -end.pods)
+			s.add(end.user, end.needs, 0, -end.pods)
 		}
 	}
 	return s
-}
-
-// fitsAfter returns how many of the ends a gang needs until it fits, and the cluster after them.
-// fits is false if the gang does not even fit after all of them.
-func (s *clusterState) fitsAfter(e *entry, ends []expectedEnd) (n int, after *clusterState, fits bool) {
-	least := e.least()
-	var low, high int
-	base := s
-	for stride := 1; ; stride *= 2 {
-		high = min(low+stride, len(ends))
-		after = base.after(ends[low:high])
-		if after.fits(e, least) >= least {
-			break
-		}
-		if high == len(ends) {
-			return high, after, false
-		}
-		low, base = high, after
-	}
-	for high-low > 1 {
-		middle := (low + high) / 2
-		if trial := base.after(ends[low:middle]); trial.fits(e, least) >= least {
-			high, after = middle, trial
-		} else {
-			low, base = middle, trial
-		}
-	}
-	return high, after, true
 }
 
 // withTies adds to the ends for which a gang waits those at the same time, and ends that are not sure, of gangs that began

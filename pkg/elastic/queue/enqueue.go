@@ -63,10 +63,10 @@ func (c *cycle) tooLarge(e *entry) string {
 // tooMuchPromised says which guarantees of other queues leave too little for a gang; "" if none
 // do.
 func (c *cycle) tooMuchPromised(e *entry) string {
-	if !c.guarantees {
-		return ""
-	}
-	for _, name := range sorted(e.Requests) {
+	for _, name := range c.state.guaranteed {
+		if e.Requests[name] == 0 {
+			continue
+		}
 		var promised int64
 		for _, other := range c.queues {
 			if other != e.queue {

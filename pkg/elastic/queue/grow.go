@@ -20,6 +20,7 @@ func (c *cycle) enlarge(gangs []*entry) {
 	for _, e := range gangs {
 		raised = c.raise(e) || raised
 	}
+	c.renewBroken()
 	if raised {
 		c.layOut()
 	}
@@ -61,7 +62,7 @@ func (c *cycle) layOut() {
 	for i, e := range c.admitted {
 		e.nodes = nodes[i]
 	}
-	c.state.room = room
+	c.state.room, c.forecasts = room, nil
 	clear(c.atMost) // the new places may leave room for others
 }
 
@@ -74,6 +75,7 @@ func (c *cycle) bestEffort() {
 			}
 		}
 	}
+	c.renewBroken()
 }
 
 // grow gives running gangs nodes that no waiting gang could use.
@@ -170,7 +172,7 @@ func (c *cycle) growOne(r *run) {
 		return
 	}
 	if grown := c.state.room.Grow(r.ID, got); len(grown) > 0 {
-		c.state.add(r.user, r.Requests, 0, len(grown))
+		c.state.add(r.user, r.needs, 0, len(grown))
 		r.grows = len(grown)
 		c.growths = append(c.growths, Growth{Gang: r.ID, Pods: grown})
 	}

@@ -56,7 +56,7 @@ func (c *cycle) holdOut() {
 		}
 		until := elastic.Earliest(at.Add(max(late(e.Expected)-e.Expected, aMoment)), c.now.Add(left))
 		c.state.unplace(e, placed)
-		e.nodes, c.ends = nil, nil
+		e.nodes, c.forecasts = nil, nil
 		e.Held = Hold{For: size, Until: until, Spent: e.Held.Spent + until.Sub(c.now)}
 		e.sizes, e.fullUntil, e.beyond = e.holdsOutFor(), until, noLimit
 		c.admitted = slices.DeleteFunc(c.admitted, func(other *entry) bool { return other == e })

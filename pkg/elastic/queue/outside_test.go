@@ -123,7 +123,7 @@ func TestFreeIsOnNodesThatCount(t *testing.T) {
 				state.lose(r, random.IntN(len(has)))
 			case 2:
 				some := has[1+random.IntN(len(has)):]
-				state = state.after([]expectedEnd{{id: r.ID, user: r.user, requests: r.Requests, ranks: append([]int{}, some...), pods: len(some)}})
+				state = state.after([]expectedEnd{{id: r.ID, user: r.user, needs: r.needs, ranks: append([]int{}, some...), pods: len(some)}})
 			default:
 				if e := c.queues[0].all[random.IntN(5)]; len(state.room.(*toyRoom).held[e.ID]) == 0 {
 					state.place(e, 1+random.IntN(4))
@@ -136,11 +136,11 @@ func TestFreeIsOnNodesThatCount(t *testing.T) {
 					free += int64(slots)
 				}
 			}
-			sum := Resources{}
-			for _, used := range state.used {
-				sum.Add(used, 1)
+			sum := int64(0)
+			for _, q := range c.queues {
+				sum += state.has(q, "cpu")
 			}
-			if got := state.total["cpu"] - state.sum["cpu"]; got != free || sum["cpu"] != state.sum["cpu"] {
+			if got := state.free("cpu"); got != free || sum != state.total["cpu"]-free {
 				t.Fatalf("seed %d: %d of the total are free, want %d: %v of %v", seed, got, free, state.sum, state.total)
 			}
 			if len(left) == 0 {

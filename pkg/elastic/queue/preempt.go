@@ -128,7 +128,7 @@ func (c *cycle) takeFor(head *entry, action string, may func(*run) bool, mayLose
 	c.afterLeaving = t.apply()
 	c.afterLeaving.place(head, head.least())
 	head.provided = true
-	c.ends, c.took = nil, true
+	c.forecasts, c.took = nil, true
 }
 
 // victimsFor are the gangs from which something may be taken for a head: all for which may is true, and what the others have
@@ -181,13 +181,20 @@ func (c *cycle) goesTo(head *entry, victims []*victim) bool {
 	then := newCycle(s, room, c.now)
 	then.enqueue()
 	then.deserve()
-	then.allocate()
-	return slices.ContainsFunc(then.admitted, func(e *entry) bool { return e.ID == head.ID })
+	q := then.queues[slices.IndexFunc(then.queues, func(q *jobQueue) bool { return q.Name == head.queue.Name })]
+	same := q.all[slices.IndexFunc(q.all, func(e *entry) bool { return e.ID == head.ID })]
+	then.allocateUntil(func() bool { return same.isHead || len(same.nodes) > 0 })
+	return len(same.nodes) > 0
 }
 
 // soFar is the snapshot after this cycle's admissions, without the gangs that ran before.
 func (c *cycle) soFar() Snapshot {
-	s := Snapshot{Total: c.state.total} // without what others use
+	s := Snapshot{Total: c.state.total, Running: make([]Running, 0, len(c.runs)+len(c.admitted))} // without what others use
+	waiting := 0
+	for _, q := range c.queues {
+		waiting += len(q.all)
+	}
+	s.Waiting = make([]Gang, 0, waiting)
 	for _, q := range c.queues {
 		if q.known {
 			s.Queues = append(s.Queues, q.Queue)

@@ -7,12 +7,9 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"time"
 )
-
-// mostSteps bounds the number of ends that a profile tells apart. With more, neighbours count as the
-// last of them.
-const mostSteps = 100
 
 // profile is how the cluster will be from now on, as far as one can tell. Running gangs are there until
 // they end, and gangs of one queue from their reserved starts on. In the order of the queue, each of them gets
@@ -24,8 +21,22 @@ type profile struct {
 	// missing are gangs of other queues that have started since, or got another size. They get their places when the profile is
 	// used again.
 	missing []started
-	// unsure are the ends of the gangs with reservations whose ends are not sure.
-	unsure map[*entry]time.Time
+	// placed are the places of the gangs that start in this cycle or have reservations, by ID.
+	placed map[string]place
+}
+
+// place is when a gang has nodes in a profile, and how many.
+type place struct {
+	size int
+	// from is the first step, and until the step after the last; zero if there is none.
+	from, until time.Time
+	// unsure is the end of the gang if that is not sure; zero otherwise.
+	unsure time.Time
+}
+
+// covers reports whether the gang has its nodes during a step.
+func (p *place) covers(s *profileStep) bool {
+	return !s.at.Before(p.from) && (p.until.IsZero() || s.at.Before(p.until))
 }
 
 // profileStep is the cluster from one time until the next step.
@@ -35,20 +46,29 @@ type profileStep struct {
 	at     time.Time
 	sure   bool
 	unsure int
-	// state is the cluster. Its room is without the gangs in held.
-	state *clusterState
-	// sizes are those of the gangs that were placed here, by ID.
-	sizes map[string]int
+	// ends are those of the gangs that have nodes now, at which the step begins.
+	ends []expectedEnd
+	// state is the cluster. Its room is without the gangs in held. If shared is true, other steps have the same.
+	state  *clusterState
+	shared bool
 	// held are gangs of one class that were placed here and have no nodes yet, because the number of nodes is
 	// enough for gangs of this class. room is the room for pods of the class beside them.
-	held  []*entry
+	held  []started
 	class string // "" if room is not known
 	room  int
 }
 
-// own copies what the step shares with another.
+// started is a gang that has started at a size.
+type started struct {
+	*entry
+	size int
+}
+
+// own copies what the step shares with others, before a change.
 func (s *profileStep) own() {
-	s.state, s.sizes, s.held = s.state.snapshot(), maps.Clone(s.sizes), slices.Clone(s.held)
+	if s.shared {
+		s.state, s.held, s.shared = s.state.snapshot(), slices.Clone(s.held), false
+	}
 }
 
 // fits is the number of pods of a gang that may run during the step, at most limit.
@@ -75,68 +95,82 @@ func (s *profileStep) roomFor(e *entry) int {
 
 // settle gives the held gangs their nodes, in the order in which they were placed.
 func (s *profileStep) settle() {
-	for _, e := range s.held {
-		s.state.room.Place(e.ID, []int{s.sizes[e.ID]})
+	if len(s.held) > 0 {
+		s.own()
+	}
+	for _, h := range s.held {
+		s.state.room.Place(h.ID, []int{h.size})
 	}
 	s.held, s.class = nil, ""
 }
 
 // place gives a gang nodes during the step at a size, and reports whether it fits.
 func (s *profileStep) place(e *entry, size int) bool {
+	s.own()
 	if e.Confined {
 		s.settle()
-		if s.state.place(e, size) == nil {
-			return false
-		}
-	} else {
-		if s.roomFor(e) < size {
-			return false
-		}
-		s.held, s.room = append(s.held, e), s.room-size
-		s.state.add(e.user, e.Requests, 1, size)
+		return s.state.place(e, size) != nil
 	}
-	s.sizes[e.ID] = size
+	if s.roomFor(e) < size {
+		return false
+	}
+	s.held, s.room = append(s.held, started{e, size}), s.room-size
+	s.state.add(e.user, e.needs, 1, size)
 	return true
 }
 
-// unplace takes the nodes of a gang back, if it was placed here.
-func (s *profileStep) unplace(e *entry) {
-	size := s.sizes[e.ID]
-	if size == 0 {
-		return
-	}
-	if i := slices.Index(s.held, e); i >= 0 {
+// unplace takes the nodes of a gang back that was placed here at a size.
+func (s *profileStep) unplace(e *entry, size int) {
+	s.own()
+	if i := slices.Index(s.held, started{e, size}); i >= 0 {
 		s.held, s.room = slices.Delete(s.held, i, i+1), s.room+size
-		s.state.add(e.user, e.Requests, -1, -size)
+		s.state.add(e.user, e.needs, -1, -size)
 	} else {
 		s.settle()
 		s.state.unplace(e, size)
 	}
-	delete(s.sizes, e.ID)
 }
 
-// newProfile is the profile without reservations, for the gangs of a queue from one on.
+// newProfile is the profile without reservations, for the gangs of a queue from one on. All queues begin with the same steps.
 func (c *cycle) newProfile(from *entry) *profile {
-	ends, sizes := c.expectedEnds(), map[string]int{}
+	if c.plain == nil {
+		c.plain = c.plainProfile()
+	}
+	missing := c.plain.missing
+	c.plain.catchUp()
+	for _, m := range missing {
+		end := c.endOf(m.entry, m.size)
+		s := &c.plain.steps[c.plain.stepAt(end.at)]
+		s.ends = append(slices.Clip(s.ends), end)
+	}
+	p := c.plain.fork()
+	for i := range p.steps {
+		s := &p.steps[i]
+		s.sure = !slices.ContainsFunc(s.ends, func(end expectedEnd) bool { return !end.isSureFor(from) })
+	}
+	return p
+}
+
+// plainProfile is the profile by the forecast alone.
+func (c *cycle) plainProfile() *profile {
+	f, p := c.ahead(), &profile{placed: map[string]place{}}
 	for _, e := range c.admitted {
-		sizes[e.ID] = len(e.nodes)
+		p.placed[e.ID] = place{size: len(e.nodes), from: c.now}
 	}
-	p := &profile{
-		steps:  []profileStep{{at: c.now, sure: true, state: c.state.snapshot(), sizes: sizes}},
-		unsure: map[*entry]time.Time{},
-	}
-	stride := 1 + len(ends)/mostSteps
-	for len(ends) > 0 {
-		last := p.steps[len(p.steps)-1]
-		next := profileStep{at: last.at, sure: true, sizes: maps.Clone(last.sizes)}
-		n := 0
-		for n < len(ends) && (n < stride || ends[n].at.Equal(next.at)) {
-			next.at, next.sure = ends[n].at, next.sure && ends[n].isSureFor(from)
-			delete(next.sizes, ends[n].id)
-			n++
+	at := c.now
+	for i := 0; f.reach(i); i++ {
+		s := profileStep{at: at, sure: true, state: f.steps[i].clusterState, shared: true}
+		if i > 0 {
+			s.ends = f.ends[f.steps[i-1].n:f.steps[i].n]
+			s.at = s.ends[len(s.ends)-1].at
 		}
-		next.state = last.state.after(ends[:n])
-		p.steps, ends = append(p.steps, next), ends[n:]
+		for _, end := range s.ends {
+			if had, ok := p.placed[end.id]; ok {
+				had.until = s.at
+				p.placed[end.id] = had
+			}
+		}
+		p.steps = append(p.steps, s)
 	}
 	return p
 }
@@ -152,22 +186,29 @@ func (s *profileStep) isSure() bool { return s.sure && s.unsure == 0 }
 
 // isSure reports whether all that happens until a step happens then at the latest.
 func (p *profile) isSure(first int) bool {
-	return !slices.ContainsFunc(p.steps[:first+1], func(s profileStep) bool { return !s.isSure() })
+	for i := range p.steps[:first+1] {
+		if !p.steps[i].isSure() {
+			return false
+		}
+	}
+	return true
 }
 
 // stepAt is the step that begins at a time, which is made; the first if the time is over.
 func (p *profile) stepAt(at time.Time) int {
-	if !at.After(p.steps[0].at) {
-		return 0
-	}
-	i, found := slices.BinarySearchFunc(p.steps, at, func(s profileStep, at time.Time) int { return s.at.Compare(at) })
-	if !found {
+	i := p.stepFrom(at)
+	if i == len(p.steps) || p.steps[i].at.After(at) && i > 0 {
+		p.steps[i-1].shared = true
 		before := p.steps[i-1]
-		before.at, before.sure, before.unsure = at, true, 0
-		before.own()
+		before.at, before.sure, before.unsure, before.ends = at, true, 0, nil
 		p.steps = slices.Insert(p.steps, i, before)
 	}
 	return i
+}
+
+// stepFrom is the first step that does not begin before a time.
+func (p *profile) stepFrom(at time.Time) int {
+	return sort.Search(len(p.steps), func(i int) bool { return !p.steps[i].at.Before(at) })
 }
 
 // holds reports whether a gang with an end holds its nodes during a step.
@@ -192,7 +233,9 @@ func (p *profile) earliest(e *entry, first int) int {
 func (p *profile) blocked(e *entry, size, first int) int {
 	end, sure, vague := p.end(e, size, first)
 	for i := first; i < len(p.steps); i++ {
-		if s := &p.steps[i]; (vague || p.holds(s, end, sure)) && s.fits(e, size) < size {
+		if s := &p.steps[i]; !vague && !p.holds(s, end, sure) {
+			return -1
+		} else if s.fits(e, size) < size {
 			return i
 		}
 	}
@@ -202,7 +245,6 @@ func (p *profile) blocked(e *entry, size, first int) int {
 // reserve gives a gang the earliest start from a step on, and returns that step; -1 if there is none.
 func (p *profile) reserve(e *entry, first int) int {
 	if first = p.earliest(e, first); first >= 0 && !p.place(e, e.least(), first) {
-		p.remove(e)
 		return -1
 	}
 	return first
@@ -211,28 +253,40 @@ func (p *profile) reserve(e *entry, first int) int {
 // with is a copy of the profile in which a gang starts now at a size; nil if there is no room.
 func (p *profile) with(e *entry, size int) *profile {
 	p.catchUp()
-	p = &profile{steps: slices.Clone(p.steps), promised: p.promised, unsure: maps.Clone(p.unsure)}
-	for i := range p.steps {
-		p.steps[i].own()
-	}
-	if !p.start(e, size) {
+	if p = p.fork(); !p.start(e, size) {
 		return nil
 	}
 	return p
 }
 
-// started is a gang that has started at a size.
-type started struct {
-	*entry
-	size int
+// fork is a copy of the profile, which shares its steps until they change.
+func (p *profile) fork() *profile {
+	for i := range p.steps {
+		p.steps[i].shared = true
+	}
+	return &profile{steps: slices.Clone(p.steps), promised: p.promised, placed: maps.Clone(p.placed)}
+}
+
+// startsNow is the size at which a gang starts now; 0 if it does not.
+func (p *profile) startsNow(e *entry) int {
+	if had, ok := p.placed[e.ID]; ok && had.covers(&p.steps[0]) {
+		return had.size
+	}
+	return 0
+}
+
+// miss notes a gang that has started, or got another size, unless there is no profile yet.
+func (p *profile) miss(e *entry, size int) {
+	if p != nil {
+		p.missing = append(p.missing, started{e, size})
+	}
 }
 
 // catchUp gives the missing gangs their nodes. A gang for which there is no room keeps what it had.
 func (p *profile) catchUp() {
 	for _, m := range p.missing {
-		had := p.steps[0].sizes[m.ID]
-		if had != m.size && !p.start(m.entry, m.size) && had > 0 && !p.place(m.entry, had, 0) {
-			p.remove(m.entry)
+		if had := p.startsNow(m.entry); had != m.size && !p.start(m.entry, m.size) && had > 0 {
+			p.place(m.entry, had, 0)
 		}
 	}
 	p.missing = nil
@@ -241,39 +295,46 @@ func (p *profile) catchUp() {
 // start gives a gang that starts now its nodes, and none in place of what it had if there is no room.
 func (p *profile) start(e *entry, size int) bool {
 	p.remove(e)
-	if p.blocked(e, size, 0) >= 0 {
-		return false
-	}
-	if !p.place(e, size, 0) {
-		p.remove(e)
-		return false
-	}
-	return true
+	return p.blocked(e, size, 0) < 0 && p.place(e, size, 0)
 }
 
-// place gives a gang that starts with a step its nodes. If place reports false, the gang has only some of them.
+// place gives a gang that starts with a step its nodes, and none if place reports false.
 func (p *profile) place(e *entry, size, first int) bool {
 	end, sure, _ := p.end(e, size, first)
+	had := place{size: size, from: p.steps[first].at}
 	if last := p.stepAt(end); !sure {
 		p.steps[last].unsure++
-		p.unsure[e] = end
+		had.unsure = end
 	}
+	fits := true
 	for i := first; i < len(p.steps); i++ {
-		if s := &p.steps[i]; p.holds(s, end, sure) && !s.place(e, size) {
-			return false
+		s := &p.steps[i]
+		if had.until = s.at; !p.holds(s, end, sure) {
+			break
 		}
+		if fits = s.place(e, size); !fits {
+			break
+		}
+		had.until = time.Time{}
 	}
-	return true
+	if p.placed[e.ID] = had; !fits {
+		p.remove(e)
+	}
+	return fits
 }
 
 // remove takes back what was reserved for a gang.
 func (p *profile) remove(e *entry) {
-	for i := range p.steps {
-		p.steps[i].unplace(e)
+	had, ok := p.placed[e.ID]
+	if !ok {
+		return
 	}
-	if end, ok := p.unsure[e]; ok {
-		p.steps[p.stepAt(end)].unsure--
-		delete(p.unsure, e)
+	delete(p.placed, e.ID)
+	for i := p.stepFrom(had.from); i < len(p.steps) && had.covers(&p.steps[i]); i++ {
+		p.steps[i].unplace(e, had.size)
+	}
+	if !had.unsure.IsZero() {
+		p.steps[p.stepAt(had.unsure)].unsure--
 	}
 }
 

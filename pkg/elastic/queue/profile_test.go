@@ -5,7 +5,6 @@ package queue
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"testing"
 )
@@ -26,10 +25,10 @@ func TestStepsHoldAsClustersDo(t *testing.T) {
 		}
 		c := newCycle(cluster.snap, cluster.room, noon)
 		all := c.queues[0].all
-		step := profileStep{state: c.state.snapshot(), sizes: map[string]int{}}
+		step := profileStep{state: c.state.snapshot()}
 		settled := func() profileStep {
+			step.shared = true
 			other := step
-			other.own()
 			other.settle()
 			return other
 		}
@@ -39,16 +38,17 @@ func TestStepsHoldAsClustersDo(t *testing.T) {
 			size, has := e.least(), sizes[e.ID]
 			switch other := settled(); {
 			case random.IntN(5) == 0: // a copy goes on, and what happens to the original does not matter
+				step.shared = true
 				other = step
-				other.own()
-				step, other = other, step
-				other.unplace(e)
+				if has > 0 {
+					other.unplace(e, has)
+				}
 				other.place(e, 1)
 				other.settle()
 			case has > 0:
 				delete(sizes, e.ID)
 				sum -= has
-				step.unplace(e)
+				step.unplace(e, has)
 			default:
 				fits, want := step.fits(e, size), other.state.fits(e, size)
 				if fits != want {
@@ -63,8 +63,8 @@ func TestStepsHoldAsClustersDo(t *testing.T) {
 				}
 			}
 			got := settled()
-			if used, tally := got.state.used[0]["cpu"], got.state.users[0]; !maps.Equal(got.sizes, sizes) || used != int64(sum) || tally.pods != sum || tally.gangs != len(sizes) {
-				t.Fatalf("seed %d: it has %v, %d used, %+v, want %v", seed, got.sizes, used, tally, sizes)
+			if used, tally := got.state.has(c.queues[0], "cpu"), got.state.users[0]; used != int64(sum) || tally.pods != sum || tally.gangs != len(sizes) {
+				t.Fatalf("seed %d: %d used, %+v, want %v", seed, used, tally, sizes)
 			}
 			room, free := got.state.room.(*toyRoom), 12*(1+int(seed%3))-sum
 			for _, slots := range room.free {

@@ -3,8 +3,6 @@
 
 package queue
 
-import "maps"
-
 // rounding is by how much equal shares may differ.
 const rounding = 1e-9
 
@@ -17,7 +15,7 @@ func (c *cycle) reclaim() {
 			continue
 		}
 		other := func(r *run) bool { return r.queue != head.queue && r.queue.Reclaimable }
-		after := maps.Clone(c.afterLeaving.used[head.queue.index])
+		after := c.afterLeaving.uses(head.queue)
 		after.Add(head.Requests, head.least())
 		covered := head.queue.covers(after, head.Requests)
 		if covered || c.afterLeaving.share(after) <= head.queue.deserved+rounding {
@@ -43,12 +41,12 @@ func (q *jobQueue) covers(used, requests Resources) bool {
 
 // keepsShare reports whether a queue keeps its deserved share without n pods of a gang.
 func keepsShare(s *clusterState, r *run, n int) bool {
-	left := maps.Clone(s.used[r.queue.index])
+	left := s.uses(r.queue)
 	left.Add(r.Requests, -s.inside(r, n))
 	return s.share(left) >= r.queue.deserved-rounding
 }
 
 // isAboveGuarantee reports whether the queue of a gang has more than its guarantee.
 func isAboveGuarantee(s *clusterState, r *run, _ int) bool {
-	return !r.queue.covers(s.used[r.queue.index], r.Requests)
+	return !r.queue.covers(s.uses(r.queue), r.Requests)
 }

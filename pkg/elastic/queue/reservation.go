@@ -38,6 +38,8 @@ type reservation struct {
 	ended map[string]bool
 	// ahead are the gangs that wait for nodes and are before it in its queue, with their sizes. atShadow has them.
 	ahead map[string]int
+	// stale is true if a gang took nodes of the gang, and the reservation is to be made again.
+	stale bool
 	// delays is the smallest size that is known to delay the gang, by kind.
 	delays map[string]int
 }
@@ -50,13 +52,12 @@ func (c *cycle) reserve(e *entry) *reservation {
 		r.sure, r.shadow = !e.Promised.IsZero(), e.Promised
 		return r
 	}
-	if !c.reserveAt(r, c.expectedEnds()) {
+	if !r.at(c.ahead()) {
 		return r
 	}
 	if !r.sure {
-		sure := slices.DeleteFunc(slices.Clone(c.expectedEnds()), func(end expectedEnd) bool { return !end.isSureFor(e) })
 		promise := &reservation{head: e, ended: map[string]bool{}, delays: map[string]int{}}
-		if c.reserveAt(promise, sure) {
+		if promise.at(c.sureAhead(e)) {
 			r.promise = promise
 		}
 		r.keepsIdle = e.holdsOutNow(c.now)
@@ -66,12 +67,13 @@ func (c *cycle) reserve(e *entry) *reservation {
 	return r
 }
 
-// reserveAt reserves for a gang at the time at which some ends have left enough for it, and reports whether they do.
-func (c *cycle) reserveAt(r *reservation, ends []expectedEnd) bool {
+// at reserves for the gang at the time at which some ends have left enough for it, and reports whether they do.
+func (r *reservation) at(f *forecast) bool {
 	var n int
-	if n, r.atShadow, r.fits = c.state.fitsAfter(r.head, ends); !r.fits {
+	if n, r.atShadow, r.fits = f.until(r.head); !r.fits {
 		return false
 	}
+	ends := f.ends
 	n, r.atShadow = withTies(ends, n, r.atShadow, r.head.queue.Patience/20)
 	r.sure = n > 0
 	for _, end := range ends[:n] {
@@ -92,7 +94,8 @@ const endlessly = 30
 // expected. The patience begins when that happens for the second time: of many estimates, some are always wrong. It also
 // begins if the first time does not end, because new ones are late before those before them have ended.
 func (c *cycle) noteDelay(e *entry) {
-	waits, late := c.waitsForPassed(e)
+	passed, outlived := c.passed(e)
+	late := len(outlived) > 0 && !c.state.fitsAfter(passed, e)
 	switch d := &e.Delay; {
 	case late && d.Since.IsZero():
 		d.Since = c.now
@@ -101,29 +104,35 @@ func (c *cycle) noteDelay(e *entry) {
 	case !late && !d.Again && !d.Since.IsZero():
 		*d = Delay{Again: true}
 	}
-	e.impatient = waits && e.Delay.Again && !e.Delay.Since.IsZero() && !c.now.Before(e.Delay.Since.Add(e.queue.Patience))
+	e.impatient = e.Delay.Again && !e.Delay.Since.IsZero() && !c.now.Before(e.Delay.Since.Add(e.queue.Patience)) &&
+		c.state.fitsAfter(slices.Concat(passed, outlived), e)
 }
 
-// waitsForPassed reports whether a gang would start if those were gone that passed it, and whether it would not if
-// those stayed of them that have outlived their estimates.
-func (c *cycle) waitsForPassed(e *entry) (waits, late bool) {
-	var those, passed []expectedEnd
-	for _, end := range c.expectedEnds() {
-		switch {
+// fitsAfter reports whether a gang fits after some ends.
+func (s *clusterState) fitsAfter(ends []expectedEnd, e *entry) bool {
+	return s.after(ends).fits(e, e.least()) >= e.least()
+}
+
+// passed are the ends of the gangs that passed a gang, or that leave. Those that have outlived their estimates are apart.
+func (c *cycle) passed(e *entry) (passed, outlived []expectedEnd) {
+	ends := c.expectedEnds()
+	for i := range ends {
+		switch end := &ends[i]; {
 		case end.late && end.began.After(e.Blocked):
-			those = append(those, end)
+			outlived = append(outlived, *end)
 		case end.leaving || end.began.After(e.Blocked):
-			passed = append(passed, end)
+			passed = append(passed, *end)
 		}
 	}
-	least, without := e.least(), c.state.after(passed)
-	late = without.fits(e, least) < least
-	return without.after(those).fits(e, least) >= least, late && len(those) > 0
+	return passed, outlived
 }
 
 // binds reports whether a gang has to respect the reservation.
-func (r *reservation) binds(e *entry) bool {
-	if !r.fits || len(r.head.nodes) > 0 || e.queue == r.head.queue && e.place <= r.head.place {
+func (r *reservation) binds(e *entry) bool { return r.fits && r.mayBind(e) }
+
+// mayBind reports whether the gang has to respect the reservation if its head fits once gangs have ended.
+func (r *reservation) mayBind(e *entry) bool {
+	if len(r.head.nodes) > 0 || e.queue == r.head.queue && e.place <= r.head.place {
 		return false
 	}
 	return e.queue == r.head.queue || !r.head.overCapacity && e.queue.Priority <= r.head.queue.Priority

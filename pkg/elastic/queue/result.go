@@ -229,7 +229,7 @@ func (c *cycle) why(e *entry) string {
 		}
 	}
 	for _, name := range c.state.guaranteedToOthers(q) {
-		free, kept := c.state.total[name]-c.state.sum[name], c.state.keptForOthers(q, name)
+		free, kept := c.state.free(name), c.state.keptForOthers(q, name)
 		if need := times(e.Requests[name], least); need > 0 && need > free-kept {
 			return fmt.Sprintf("needs %s%s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, free), c.amount(name, kept))
 		}

@@ -45,8 +45,6 @@ type cycle struct {
 	// base is the room before the cycle, and total what the cluster holds, also for others.
 	base  Room
 	total Resources
-	// guarantees is true if a queue has a guarantee.
-	guarantees bool
 	// oversubscribed is true if the waiting gangs want more than the cluster holds.
 	oversubscribed bool
 	// state is the cluster after the decisions so far.
@@ -57,10 +55,16 @@ type cycle struct {
 	admitted []*entry
 	// reservations are those of the heads, in the order in which the heads were found.
 	reservations []*reservation
+	// broken are those of the reservations that are to be made again.
+	broken []*reservation
 	// atMost bounds the number of pods that fit, by class: room only shrinks.
 	atMost  map[string]int
-	ends    []expectedEnd // nil until needed
 	growths []Growth
+	// forecasts are the state ahead: by all ends, and by those that are sure; nil until needed, and once the state or an
+	// end has changed.
+	forecasts []*forecast
+	// plain is the profile without reservations; nil until needed.
+	plain *profile
 	// coming are the nodes that are not ready yet, and not counted for a gang; the last node came at cameLast.
 	coming   int
 	cameLast time.Time
@@ -97,6 +101,7 @@ type jobQueue struct {
 // entry is a waiting gang.
 type entry struct {
 	Gang
+	needs    []need
 	queue    *jobQueue
 	user     *user
 	allowed  elastic.Ladder // all sizes
@@ -144,6 +149,7 @@ type entry struct {
 // run is a running gang, and what is taken from it.
 type run struct {
 	Running
+	needs    []need
 	queue    *jobQueue
 	user     *user
 	grows    int // by how many pods
@@ -174,10 +180,11 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 	}
 	byName := c.makeQueues(s)
 	c.total = s.Total
-	c.state = newClusterState(room.Snapshot(), c.queues, s.Shared())
+	c.state = newClusterState(room.Snapshot(), c.queues, s.Shared(), namesOf(&s))
 	for _, running := range s.Running {
 		r := &run{Running: running, queue: byName[running.Queue]}
 		r.Requests = withPod(r.Requests)
+		r.needs = c.state.needs(r.Requests)
 		for _, rank := range running.Draining {
 			if slices.Contains(running.Ranks, rank) {
 				r.draining = append(r.draining, rank)
@@ -206,7 +213,6 @@ func (c *cycle) makeQueues(s Snapshot) map[string]*jobQueue {
 	byName := map[string]*jobQueue{}
 	for _, q := range s.Queues {
 		byName[q.Name] = &jobQueue{Queue: q, known: true}
-		c.guarantees = c.guarantees || len(q.Guarantee) > 0
 	}
 	missing := func(name string) {
 		if byName[name] == nil {
@@ -237,6 +243,7 @@ func (c *cycle) prepare(e *entry) {
 	e.allowed = e.Sizing.Allowed()
 	e.user, e.class = c.userOf(&e.Gang, e.queue), e.Class
 	e.Requests = withPod(e.Requests)
+	e.needs = c.state.needs(e.Requests)
 	if e.class == "" {
 		e.class = "gang " + e.ID
 	}
@@ -290,6 +297,7 @@ func (q *jobQueue) isSteady() bool { return q.Ordering != ByUser && q.Ordering !
 
 // heads are the heads of all queues that start once enough gangs have ended, in the order in which they were found.
 func (c *cycle) heads() []*entry {
+	c.renewBroken()
 	var heads []*entry
 	for _, r := range c.reservations {
 		if r.fits && r.head.isHead {

@@ -5,7 +5,6 @@ package queue
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 )
@@ -26,7 +25,7 @@ func (c *cycle) deserve() {
 
 // demand is the share that a queue uses and waits for, within its capacity.
 func (c *cycle) demand(q *jobQueue) float64 {
-	want := maps.Clone(c.state.used[q.index])
+	want := c.state.uses(q)
 	for _, e := range q.all {
 		if e.verdict == "" {
 			want.Add(e.Requests, e.wants())
@@ -40,7 +39,7 @@ func (c *cycle) demand(q *jobQueue) float64 {
 	part := 1.0
 	for name, may := range q.Capacity {
 		if want[name] > 0 {
-			part = min(part, float64(max(may-c.state.beside[q.index][name], 0))/float64(want[name]))
+			part = min(part, float64(max(may-c.state.hasOutside(q, name), 0))/float64(want[name]))
 		}
 	}
 	return min(c.state.share(want)*part, 1)
@@ -117,7 +116,7 @@ func (c *cycle) goesBefore(a, b *jobQueue) int {
 	}
 	return cmp.Or(
 		compare(b.awaitsTaken(), a.awaitsTaken()),
-		cmp.Compare(c.state.share(c.state.used[a.index])/a.weight(), c.state.share(c.state.used[b.index])/b.weight()),
+		cmp.Compare(c.state.shareOf(a)/a.weight(), c.state.shareOf(b)/b.weight()),
 		cmp.Compare(waitsB, waitsA),
 		cmp.Compare(a.Name, b.Name),
 	)
@@ -163,7 +162,7 @@ func (c *cycle) uses() []Use {
 	var uses []Use
 	for _, q := range c.queues {
 		if q.known {
-			use := Use{Queue: q.Name, Used: after.all(q), Share: after.share(after.used[q.index]), Deserved: q.deserved}
+			use := Use{Queue: q.Name, Used: after.all(q), Share: after.shareOf(q), Deserved: q.deserved}
 			if q.Users.HalfLife > 0 {
 				use.Users = c.userUses(q, after)
 			}

@@ -61,7 +61,7 @@ func (c *cycle) endsSooner(e *entry, others []*entry, small, large []int) bool {
 		ends = append(ends, c.endOf(other, large[i]))
 	}
 	slices.SortStableFunc(ends, byTime)
-	n, later, fits := later.fitsAfter(e, ends)
+	n, later, fits := newForecast(later, ends).until(e)
 	if !fits {
 		return true
 	}

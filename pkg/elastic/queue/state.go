@@ -13,12 +13,15 @@ const pods = "pods"
 
 // clusterState is a room, with what each queue and each user use of it.
 type clusterState struct {
-	room   Room
-	queues []*jobQueue
-	total  Resources
+	room  Room
+	total Resources
+	// guarantors are the queues with guarantees, and guaranteed the resources of these.
+	guarantors []*jobQueue
+	guaranteed []string
 	// used is what each queue has of the total, sum what all have of it, and beside what each queue has outside.
-	used, beside []Resources
-	sum          Resources
+	used, beside tallies
+	sum          []int64 // by resource, as names has them
+	names        map[string]int
 	users        []tally
 	// outside are the ranks outside by gang, and owns is true if no snapshot has the same map.
 	outside map[string][]int
@@ -27,13 +30,95 @@ type clusterState struct {
 	came map[*jobQueue][]int
 }
 
-func newClusterState(room Room, queues []*jobQueue, total Resources) *clusterState {
-	s := &clusterState{room: room, queues: queues, total: total, sum: Resources{}, outside: map[string][]int{}, owns: true}
-	s.used, s.beside = make([]Resources, len(queues)), make([]Resources, len(queues))
-	for i := range s.used {
-		s.used[i], s.beside[i] = Resources{}, Resources{}
+// tallies are amounts by queue and resource.
+type tallies []int64
+
+// of are those of a queue.
+func (t tallies) of(q *jobQueue, names map[string]int) []int64 {
+	return t[q.index*len(names):][:len(names)]
+}
+
+// need is what a pod requests of a resource.
+type need struct {
+	name   int // the index in the names of the state
+	amount int64
+}
+
+func newClusterState(room Room, queues []*jobQueue, total Resources, names map[string]int) *clusterState {
+	n := len(queues) * len(names)
+	s := &clusterState{
+		room: room, total: total, names: names, outside: map[string][]int{}, owns: true,
+		used: make(tallies, n), beside: make(tallies, n), sum: make([]int64, len(names)),
 	}
+	all := Resources{}
+	for _, q := range queues {
+		if len(q.Guarantee) > 0 {
+			s.guarantors = append(s.guarantors, q)
+			all.Add(q.Guarantee, 1)
+		}
+	}
+	s.guaranteed = sorted(all)
 	return s
+}
+
+// namesOf are the resources that gangs request.
+func namesOf(s *Snapshot) map[string]int {
+	names := map[string]int{pods: 0}
+	add := func(g *Gang) {
+		for name := range g.Requests {
+			if _, known := names[name]; !known {
+				names[name] = len(names)
+			}
+		}
+	}
+	for i := range s.Waiting {
+		add(&s.Waiting[i])
+	}
+	for i := range s.Running {
+		add(&s.Running[i].Gang)
+	}
+	return names
+}
+
+// needs are some requests.
+func (s *clusterState) needs(requests Resources) []need {
+	needs := make([]need, 0, len(requests))
+	for name, amount := range requests {
+		needs = append(needs, need{s.names[name], amount})
+	}
+	return needs
+}
+
+// has is how much a queue has of a resource of the total, and free how much of the total nobody has.
+func (s *clusterState) has(q *jobQueue, name string) int64 {
+	return amountIn(s.used.of(q, s.names), s.names, name)
+}
+
+func (s *clusterState) free(name string) int64 {
+	return s.total[name] - amountIn(s.sum, s.names, name)
+}
+
+// hasOutside is how much a queue has of a resource outside.
+func (s *clusterState) hasOutside(q *jobQueue, name string) int64 {
+	return amountIn(s.beside.of(q, s.names), s.names, name)
+}
+
+func amountIn(amounts []int64, names map[string]int, name string) int64 {
+	if i, known := names[name]; known {
+		return amounts[i]
+	}
+	return 0
+}
+
+// uses is what a queue has of the total.
+func (s *clusterState) uses(q *jobQueue) Resources {
+	uses := Resources{}
+	for name, i := range s.names {
+		if amount := s.used.of(q, s.names)[i]; amount != 0 {
+			uses[name] = amount
+		}
+	}
+	return uses
 }
 
 // MaxAmount is the largest amount of a resource. Sums and products stop there, so that they stay within int64, and so
@@ -78,25 +163,21 @@ func (s *clusterState) snapshot() *clusterState {
 	s.owns = false
 	c := *s
 	c.room = s.room.Snapshot()
-	c.sum, c.users = maps.Clone(s.sum), slices.Clone(s.users)
-	c.used = make([]Resources, len(s.used))
-	for i := range s.used {
-		c.used[i] = maps.Clone(s.used[i])
-	}
+	c.sum, c.users, c.used = slices.Clone(s.sum), slices.Clone(s.users), slices.Clone(s.used)
 	return &c
 }
 
 // run counts a gang that has nodes.
 func (s *clusterState) run(r *run) {
-	s.add(r.user, r.Requests, 1, len(r.Ranks))
+	s.add(r.user, r.needs, 1, len(r.Ranks))
 	if len(r.Outside) > 0 {
 		s.outside[r.ID] = r.Outside
-		s.move(r.user, r.Requests, len(r.Outside))
+		s.move(r.user, r.needs, len(r.Outside))
 	}
 }
 
 // leave counts ranks of a gang that leave no longer as outside.
-func (s *clusterState) leave(id string, u *user, requests Resources, leaves func(rank int) bool) {
+func (s *clusterState) leave(id string, u *user, needs []need, leaves func(rank int) bool) {
 	had := s.outside[id]
 	if !slices.ContainsFunc(had, leaves) {
 		return
@@ -108,13 +189,17 @@ func (s *clusterState) leave(id string, u *user, requests Resources, leaves func
 	if s.outside[id] = stay; len(stay) == 0 {
 		delete(s.outside, id)
 	}
-	s.move(u, requests, len(stay)-len(had))
+	s.move(u, needs, len(stay)-len(had))
 }
 
 // all is what a queue has, also outside.
 func (s *clusterState) all(q *jobQueue) Resources {
-	all := maps.Clone(s.used[q.index])
-	all.Add(s.beside[q.index], 1)
+	all := s.uses(q)
+	for name := range s.names {
+		if amount := s.hasOutside(q, name); amount != 0 {
+			all[name] = bounded(all[name] + amount)
+		}
+	}
 	return all
 }
 
@@ -135,19 +220,24 @@ func (s *clusterState) inside(r *run, n int) int {
 }
 
 // move counts what some pods have as outside, or no longer if the number is negative.
-func (s *clusterState) move(u *user, requests Resources, pods int) {
-	i := u.queue.index
+func (s *clusterState) move(u *user, needs []need, pods int) {
 	s.beside = slices.Clone(s.beside)
-	s.beside[i] = maps.Clone(s.beside[i])
-	s.beside[i].Add(requests, pods)
-	s.used[i].Add(requests, -pods)
-	s.sum.Add(requests, -pods)
+	addTo(s.beside.of(u.queue, s.names), needs, pods)
+	addTo(s.used.of(u.queue, s.names), needs, -pods)
+	addTo(s.sum, needs, -pods)
+}
+
+// addTo adds what some pods need, as Resources.Add.
+func addTo(amounts []int64, needs []need, pods int) {
+	for _, n := range needs {
+		amounts[n.name] = bounded(amounts[n.name] + times(n.amount, pods))
+	}
 }
 
 // add counts more gangs and pods of a user, or fewer if the numbers are negative.
-func (s *clusterState) add(u *user, requests Resources, gangs, pods int) {
-	s.used[u.queue.index].Add(requests, pods)
-	s.sum.Add(requests, pods)
+func (s *clusterState) add(u *user, needs []need, gangs, pods int) {
+	addTo(s.used.of(u.queue, s.names), needs, pods)
+	addTo(s.sum, needs, pods)
 	s.users[u.index].gangs += gangs
 	s.users[u.index].pods += pods
 }
@@ -156,7 +246,7 @@ func (s *clusterState) add(u *user, requests Resources, gangs, pods int) {
 func (s *clusterState) place(e *entry, size int) []string {
 	nodes := s.room.Place(e.ID, []int{size})
 	if len(nodes) > 0 {
-		s.add(e.user, e.Requests, 1, len(nodes))
+		s.add(e.user, e.needs, 1, len(nodes))
 	}
 	return nodes
 }
@@ -164,20 +254,20 @@ func (s *clusterState) place(e *entry, size int) []string {
 // unplace takes the nodes of a gang back.
 func (s *clusterState) unplace(e *entry, size int) {
 	s.room.Release(e.ID)
-	s.add(e.user, e.Requests, -1, -size)
+	s.add(e.user, e.needs, -1, -size)
 }
 
 // end removes a running gang, of which left pods are still counted.
 func (s *clusterState) end(r *run, left int) {
 	s.room.Release(r.ID)
-	s.leave(r.ID, r.user, r.Requests, r.stays)
-	s.add(r.user, r.Requests, -1, -left)
+	s.leave(r.ID, r.user, r.needs, r.stays)
+	s.add(r.user, r.needs, -1, -left)
 }
 
 func (s *clusterState) shrink(r *run, ranks []int) {
 	s.room.Shrink(r.ID, ranks)
-	s.leave(r.ID, r.user, r.Requests, func(rank int) bool { return slices.Contains(ranks, rank) })
-	s.add(r.user, r.Requests, 0, -len(ranks))
+	s.leave(r.ID, r.user, r.needs, func(rank int) bool { return slices.Contains(ranks, rank) })
+	s.add(r.user, r.needs, 0, -len(ranks))
 }
 
 // lose frees the n ranks of a running gang that are best to leave.
@@ -217,7 +307,7 @@ func (s *clusterState) withinUser(u *user, gangs, limit int) int {
 func (s *clusterState) withinCapacity(q *jobQueue, requests Resources, limit int) int {
 	for name, most := range q.Capacity {
 		if amount := requests[name]; amount > 0 {
-			limit = min(limit, int(max(most-s.used[q.index][name]-s.beside[q.index][name], 0)/amount))
+			limit = min(limit, int(max(most-s.has(q, name)-s.hasOutside(q, name), 0)/amount))
 		}
 	}
 	return limit
@@ -226,10 +316,10 @@ func (s *clusterState) withinCapacity(q *jobQueue, requests Resources, limit int
 func (s *clusterState) withinGuarantees(q *jobQueue, requests Resources, limit int) int {
 	for _, name := range s.guaranteedToOthers(q) {
 		if amount := requests[name]; amount > 0 {
-			free := s.total[name] - s.sum[name]
+			free := s.free(name)
 			// A queue may always take its own guarantee, even if all guarantees exceed the
 			// cluster.
-			own := min(free, q.Guarantee[name]-s.used[q.index][name])
+			own := min(free, q.Guarantee[name]-s.has(q, name))
 			free = max(free-s.keptForOthers(q, name), own)
 			limit = min(limit, int(max(free, 0)/amount))
 		}
@@ -239,19 +329,7 @@ func (s *clusterState) withinGuarantees(q *jobQueue, requests Resources, limit i
 
 // guaranteedToOthers are the resources of which a queue has to leave some to others.
 func (s *clusterState) guaranteedToOthers(q *jobQueue) []string {
-	var names []string
-	for _, other := range s.queues {
-		if other == q {
-			continue
-		}
-		for name := range other.Guarantee {
-			if s.keptForOthers(q, name) > 0 {
-				names = append(names, name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return slices.DeleteFunc(slices.Clone(s.guaranteed), func(name string) bool { return s.keptForOthers(q, name) == 0 })
 }
 
 // sparesGuarantees reports whether a gang at its smallest size leaves other queues what they are guaranteed, if the
@@ -259,10 +337,10 @@ func (s *clusterState) guaranteedToOthers(q *jobQueue) []string {
 func (s *clusterState) sparesGuarantees(e *entry) bool {
 	for _, name := range s.guaranteedToOthers(e.queue) {
 		promised, need := int64(0), times(e.Requests[name], e.least())
-		for _, q := range s.queues {
+		for _, q := range s.guarantors {
 			promised = bounded(promised + q.Guarantee[name])
 		}
-		if promised <= s.total[name] && need > s.total[name]-s.sum[name]-s.keptForOthers(e.queue, name) {
+		if promised <= s.total[name] && need > s.free(name)-s.keptForOthers(e.queue, name) {
 			return false
 		}
 	}
@@ -272,9 +350,9 @@ func (s *clusterState) sparesGuarantees(e *entry) bool {
 // keptForOthers is how much of a resource is guaranteed to other queues and not in use.
 func (s *clusterState) keptForOthers(q *jobQueue, name string) int64 {
 	var kept int64
-	for _, other := range s.queues {
+	for _, other := range s.guarantors {
 		if other != q {
-			kept = bounded(kept + max(other.Guarantee[name]-s.used[other.index][name], 0))
+			kept = bounded(kept + max(other.Guarantee[name]-s.has(other, name), 0))
 		}
 	}
 	return kept
@@ -283,6 +361,17 @@ func (s *clusterState) keptForOthers(q *jobQueue, name string) int64 {
 // share is the part of the cluster that an amount takes of its dominant resource (dominant
 // resource fairness, Ghodsi et al. 2011).
 func (s *clusterState) share(amount Resources) float64 { return share(amount, s.total) }
+
+// shareOf is the share of a queue.
+func (s *clusterState) shareOf(q *jobQueue) float64 {
+	part := 0.0
+	for name, total := range s.total {
+		if total > 0 {
+			part = max(part, float64(s.has(q, name))/float64(total))
+		}
+	}
+	return part
+}
 
 func share(amount, total Resources) float64 {
 	share := 0.0
