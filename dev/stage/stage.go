@@ -35,6 +35,10 @@ type Settings struct {
 const (
 	nodesPerRack, racksPerZone = 50, 20
 	mostFinished               = 200
+	// history is how long the cluster has been played before somebody looks, so that some MiniClusters have ended.
+	history = 5 * time.Minute
+	// Of the first MiniClusters, one of oddEvery never fits, and one is suspended.
+	oddEvery, neverFits, suspended = 20, 5, 12
 )
 
 // Stage is a cluster. It implements client.Reader.
@@ -53,12 +57,14 @@ type Stage struct {
 // gang is a MiniCluster of the play. Its objects are made anew when it changes.
 type gang struct {
 	name, namespace, queue string
+	user, command          string
 	size, least            int
 	nodes                  []string
 	created, admitted      time.Time
 	started, ends          time.Time
 	lasts                  time.Duration
-	failed                 bool
+	deadline               int64 // in seconds; 0 for none
+	failed, suspended      bool
 	object                 *v1alpha2.MiniCluster
 	pods                   []*corev1.Pod
 }
@@ -66,8 +72,14 @@ type gang struct {
 var (
 	queueNames = []string{"default", "physics", "chemistry", "night"}
 	spaces     = []string{"team-a", "team-b", "team-c", "team-d", "team-e"}
+	users      = []string{"ada", "emmy", "grace", "lise", "maria"}
 	programs   = []string{"lammps", "amg", "gromacs", "laghos", "kripke", "mixbench", "osu", "quicksilver"}
-	sizes      = []int{1, 2, 4, 4, 8, 8, 8, 16, 16, 32, 64}
+	commands   = map[string]string{
+		"lammps": "lmp -v x 8 -v y 8 -v z 8 -in in.reaxc.hns -nocite", "amg": "amg -P 8 8 4 -n 128 128 128", "gromacs": "gmx_mpi mdrun -s water.tpr -nsteps 20000",
+		"laghos": "laghos -p 1 -m data/cube_922_hex.mesh -pa -tf 0.6", "kripke": "kripke --arch OpenMP --zones 64,64,32", "mixbench": "mixbench-cpu 32",
+		"osu": "osu_allreduce -m 8:4194304", "quicksilver": "qs -i CORAL2_P1.inp -X 64 -Y 64 -Z 32",
+	}
+	sizes = []int{1, 2, 4, 4, 8, 8, 8, 16, 16, 32, 64}
 )
 
 // New begins a play.
@@ -79,11 +91,13 @@ func New(s Settings) *Stage {
 			stage.free = append(stage.free, node.Name)
 		}
 	}
+	begin := s.Now.Add(-history)
 	for range s.MiniClusters {
-		stage.submit(s.Now.Add(-time.Duration(stage.rand.IntN(3600)) * time.Second))
+		stage.submit(begin.Add(-time.Duration(stage.rand.IntN(3600)) * time.Second))
 	}
-	stage.Step(s.Now.Add(-20 * time.Second))
-	stage.Step(s.Now.Add(-10 * time.Second))
+	for now := begin; now.Before(s.Now); now = now.Add(10 * time.Second) {
+		stage.Step(now)
+	}
 	return stage
 }
 
@@ -110,13 +124,25 @@ func (s *Stage) node(i int) *corev1.Node {
 func (s *Stage) evil(text string) string { return text + s.Evil }
 
 func (s *Stage) submit(now time.Time) {
+	program := programs[s.rand.IntN(len(programs))]
 	g := &gang{
-		name:      s.evil(fmt.Sprintf("%s-%d", programs[s.rand.IntN(len(programs))], s.made)),
+		name: s.evil(fmt.Sprintf("%s-%d", program, s.made)), command: s.evil(commands[program]), user: s.evil(users[s.rand.IntN(len(users))]),
 		namespace: spaces[s.rand.IntN(len(spaces))], queue: s.evil(queueNames[s.rand.IntN(len(queueNames))]),
-		size: sizes[s.rand.IntN(len(sizes))], created: now, lasts: time.Duration(20+s.rand.IntN(280)) * time.Second, failed: s.rand.IntN(12) == 0,
+		size: max(1, min(sizes[s.rand.IntN(len(sizes))], s.Nodes/4)), created: now, lasts: time.Duration(20+s.rand.IntN(280)) * time.Second, failed: s.rand.IntN(6) == 0,
 	}
 	if g.least = g.size; s.rand.IntN(3) == 0 {
 		g.least = max(1, g.size/2)
+	}
+	if s.rand.IntN(2) == 0 {
+		g.deadline = 2 * int64(g.lasts.Seconds())
+	}
+	if s.made < s.MiniClusters {
+		switch s.made % oddEvery {
+		case neverFits:
+			g.size, g.least = 2*s.Nodes, 2*s.Nodes
+		case suspended:
+			g.suspended = true
+		}
 	}
 	s.made++
 	s.gangs = append(s.gangs, g)
@@ -146,7 +172,7 @@ func (s *Stage) Step(now time.Time) {
 		before := len(g.nodes)
 		wasUp := !g.started.IsZero()
 		switch {
-		case g.nodes == nil && len(s.free) >= g.least:
+		case g.waits() && len(s.free) >= g.least:
 			n := min(g.size, len(s.free))
 			g.nodes, s.free, g.admitted = slices.Clone(s.free[:n]), s.free[n:], now
 		case g.nodes != nil && g.started.IsZero() && now.Sub(g.admitted) >= 3*time.Second:
@@ -158,10 +184,12 @@ func (s *Stage) Step(now time.Time) {
 	}
 }
 
+func (g *gang) waits() bool { return g.nodes == nil && !g.suspended }
+
 // play makes the objects of a gang.
 func (g *gang) play(s *Stage, now time.Time) {
 	mc := fixture.MiniCluster(g.name).Size(int32(g.size)).MinSize(int32(g.least)).Tasks(int32(g.size*8)).Queue(g.queue).CPU("8").Created(g.created).
-		Label("user", s.evil("ada")).Command(s.evil("lmp -v x 8 -v y 8 -v z 8 -in in.reaxc.hns -nocite"))
+		Label("user", g.user).Command(g.command)
 	g.pods = nil
 	up, ended := !g.started.IsZero(), !g.started.IsZero() && !now.Before(g.ends)
 	if g.nodes != nil {
@@ -177,13 +205,13 @@ func (g *gang) play(s *Stage, now time.Time) {
 			g.pods = append(g.pods, pod.Obj())
 		}
 	}
-	mc.Status(func(status *v1alpha2.MiniClusterStatus) { g.report(s, status, up, ended) })
+	mc.Status(func(status *v1alpha2.MiniClusterStatus) { g.report(s, status, now, up, ended) })
 	g.object = mc.Obj()
 	g.object.Namespace = g.namespace
 }
 
 // report fills the status.
-func (g *gang) report(s *Stage, status *v1alpha2.MiniClusterStatus, up, ended bool) {
+func (g *gang) report(s *Stage, status *v1alpha2.MiniClusterStatus, now time.Time, up, ended bool) {
 	status.Queue, status.Nodes = g.queue, int32(len(g.nodes))
 	condition := func(kind string, value bool, reason, message string, at time.Time) {
 		word := metav1.ConditionFalse
@@ -192,13 +220,26 @@ func (g *gang) report(s *Stage, status *v1alpha2.MiniClusterStatus, up, ended bo
 		}
 		status.Conditions = append(status.Conditions, metav1.Condition{Type: kind, Status: word, Reason: reason, Message: s.evil(message), LastTransitionTime: metav1.NewTime(at)})
 	}
+	if g.suspended {
+		condition(v1alpha2.ConditionReady, false, v1alpha2.StateSuspended, "It is suspended", g.created)
+		return
+	}
+	if g.least > len(s.nodes) {
+		message := fmt.Sprintf("Needs room for %d brokers of 8 cpu each; the empty cluster has room for %d", g.least, len(s.nodes))
+		condition(v1alpha2.ConditionAdmitted, false, v1alpha2.ReasonNeverFits, message, g.created)
+		condition(v1alpha2.ConditionReady, false, v1alpha2.StateQueued, message, g.created)
+		return
+	}
 	if g.nodes == nil {
-		message := fmt.Sprintf("Needs room for %d brokers of 8 cpu each; %d of %d nodes have room now; it fits once 2 jobs have ended", g.least, len(s.free), len(s.nodes))
+		message := fmt.Sprintf("Needs room for %d brokers of 8 cpu each; %d of %d nodes have room now; it fits once 2 jobs have ended, by %s", g.least, len(s.free), len(s.nodes), now.Add(time.Minute).UTC().Format(time.RFC3339))
 		condition(v1alpha2.ConditionAdmitted, false, v1alpha2.ReasonNoRoom, message, g.created)
 		condition(v1alpha2.ConditionReady, false, v1alpha2.StateQueued, message, g.created)
 		return
 	}
 	status.Admission.Time, status.Tasks = metav1.NewTime(g.admitted), int32(len(g.nodes)*8)
+	if g.deadline > 0 {
+		status.Admission.DeadlineSeconds = &g.deadline
+	}
 	status.LastDecision = &v1alpha2.Decision{Time: metav1.NewMicroTime(g.admitted), Type: "Normal", Reason: "Admitted", Message: s.evil("Gets nodes")}
 	condition(v1alpha2.ConditionAdmitted, !ended, v1alpha2.ReasonAdmitted, "Holds its nodes", g.admitted)
 	if !up {
@@ -224,7 +265,7 @@ func (g *gang) report(s *Stage, status *v1alpha2.MiniClusterStatus, up, ended bo
 func (s *Stage) queues() []v1alpha2.MiniClusterQueue {
 	var out []v1alpha2.MiniClusterQueue
 	for i, name := range queueNames {
-		queue := fixture.Queue(s.evil(name)).Weight(int32(i + 1)).Defaulted()
+		queue := fixture.Queue(s.evil(name)).Weight(int32(i + 1)).Users(v1alpha2.QueueUsers{Label: "user"}).Defaulted()
 		nodes := 0
 		for _, g := range s.gangs {
 			switch {
