@@ -6,9 +6,11 @@ package dashboard
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/state"
@@ -55,7 +57,7 @@ func summaryOf(mc *v1alpha2.MiniCluster, queues map[string]*v1alpha2.MiniCluster
 	line := MiniCluster{
 		ID: keyOf(mc.Namespace, mc.Name), Namespace: mc.Namespace, Name: mc.Name, Queue: queue, User: state.User(mc, queues[queue]),
 		Up: s.Size, Wanted: mc.Spec.Size, Least: cmp.Or(mc.Spec.MinSize, mc.Spec.Size), Most: max(mc.Spec.Size, mc.Spec.MaxSize),
-		Tasks: s.Tasks, Nodes: s.Nodes, Created: mc.CreationTimestamp.Unix(), Started: seconds(s.StartTime), Ended: seconds(s.CompletionTime),
+		Command: lineOf(mc), Tasks: s.Tasks, Nodes: s.Nodes, Created: mc.CreationTimestamp.Unix(), Started: seconds(s.StartTime), Ended: seconds(s.CompletionTime),
 	}
 	if ready := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionReady); ready != nil {
 		line.State, line.Message = ready.Reason, ready.Message
@@ -68,12 +70,32 @@ func summaryOf(mc *v1alpha2.MiniCluster, queues map[string]*v1alpha2.MiniCluster
 		line.Why = condition.Reason
 	}
 	if a := s.Admission; a != nil {
-		line.Attempt, line.Admitted, line.Has = a.Attempt, a.Time.Unix(), a.Size
+		line.Attempt, line.Admitted, line.Has, line.Deadline = a.Attempt, a.Time.Unix(), a.Size, ptr.Deref(a.DeadlineSeconds, 0)
 		if promise, err := state.PromiseOf(mc); err == nil && promise != nil {
 			line.Has = int32(len(promise.Ranks()))
 		}
 	}
 	return line
+}
+
+// mostCommand is how long the command of a line may be, in characters.
+const mostCommand = 80
+
+// lineOf is the beginning of the command of a MiniCluster, in one line.
+func lineOf(mc *v1alpha2.MiniCluster) string {
+	if len(mc.Spec.Containers) == 0 {
+		return ""
+	}
+	var line []rune
+	for word := range strings.FieldsSeq(mc.Spec.FluxContainer().Command) {
+		if line != nil {
+			line = append(line, ' ')
+		}
+		if line = append(line, []rune(word)...); len(line) > mostCommand {
+			return string(line[:mostCommand-1]) + "…"
+		}
+	}
+	return string(line)
 }
 
 // queuesOf are the queues that exist, and those that MiniClusters name.

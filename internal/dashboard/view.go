@@ -76,6 +76,8 @@ type MiniCluster struct {
 	Queue     string `json:"queue"`
 	// User is the user of the queue to whom the MiniCluster belongs.
 	User string `json:"user"`
+	// Command is the beginning of the command, in one line.
+	Command string `json:"command,omitempty"`
 	// State is the reason of the condition JobMiniClusterReady; "" if nobody has looked at the
 	// MiniCluster yet. Message explains the state.
 	State   string `json:"state"`
@@ -100,6 +102,8 @@ type MiniCluster struct {
 	Admitted int64 `json:"admitted,omitempty"`
 	Started  int64 `json:"started,omitempty"`
 	Ended    int64 `json:"ended,omitempty"`
+	// Deadline is how long the command may run, in seconds; 0 for no limit, or without nodes.
+	Deadline int64 `json:"deadline,omitempty"`
 }
 
 // Queue is a queue.

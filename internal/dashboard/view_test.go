@@ -155,6 +155,24 @@ func TestSince(t *testing.T) {
 	}
 }
 
+// A line has the beginning of the command, and how long the command may run.
+func TestCommands(t *testing.T) {
+	spaced, long := " lmp  -in\n\tin.lj\n", strings.Repeat("Wörter ", 20)
+	for command, want := range map[string]string{
+		"": "", spaced: "lmp -in in.lj", strings.Repeat("x", 80): strings.Repeat("x", 80), long: string([]rune(long)[:79]) + "…", strings.Repeat("x", 81): strings.Repeat("x", 79) + "…",
+	} {
+		mc := fixture.MiniCluster("mc").Command(command).Admitted(1, 1, "n1").Status(func(s *v1alpha2.MiniClusterStatus) { s.Admission.DeadlineSeconds = new(int64(600)) }).Obj()
+		line := New(&Objects{MiniClusters: []v1alpha2.MiniCluster{*mc}}).MiniClusters[0]
+		if line.Command != want || line.Deadline != 600 {
+			t.Errorf("%q: %q, %d s, want %q", command, line.Command, line.Deadline, want)
+		}
+	}
+	bare := New(&Objects{MiniClusters: []v1alpha2.MiniCluster{{}}}).MiniClusters[0]
+	if bare.Command != "" || bare.Deadline != 0 {
+		t.Errorf("without containers and nodes: %+v", bare)
+	}
+}
+
 // Finished MiniClusters are bounded: the last stay. Positions are those of the queue.
 func TestMiniClusters(t *testing.T) {
 	objects := &Objects{}
