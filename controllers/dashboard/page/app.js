@@ -1,6 +1,7 @@
 // The page: what the stream of the cluster changes, and where it is shown.
 
-import { el, byId, byName, lasts, now, onThemeChange, plural, queueColor, setClock, setText } from "./dom.js";
+import { el, byId, byName, kindOf, lasts, now, plural, reasonOf, setClock, setText, swatch, time } from "./dom.js";
+import { miniClusterSlots, onThemeChange, queueSlots } from "./colors.js";
 import { follow, Store, token } from "./stream.js";
 import { legend, NodeMap, stateOf } from "./map.js";
 import { Life } from "./life.js";
@@ -8,7 +9,7 @@ import { share } from "./share.js";
 import { Table } from "./table.js";
 
 const store = new Store("viewer", "nodes", "miniClusters", "queues", "reservations", "samples");
-const order = ["Failed", "Rejected", "Starting", "Running", "Releasing", "Queued", "BackingOff", "Suspended", "", "Succeeded"];
+const order = ["Failed", "Rejected", "NeverFits", "Starting", "Running", "Releasing", "Queued", "BackingOff", "Suspended", "", "Succeeded"];
 const finished = (mc) => Boolean(mc.ended);
 const groups = {
   active: { title: "Active", has: (mc) => !finished(mc) },
@@ -20,18 +21,21 @@ const choice = { group: "active", queue: "", text: "" };
 let current = "", nodeTable, opener;
 
 const open = (key) => { location.hash = `#/${key}`; };
-const map = new NodeMap(byId("map"), open);
+const map = new NodeMap(byId("map"), store.miniClusters, open);
 const life = new Life(byId("life"), () => { location.hash = ""; }, askForToken);
+const upOf = (mc) => `${mc.up} of ${mc.has || mc.wanted}`;
+const leftOf = (mc) => (mc.deadline && mc.started && !mc.ended ? lasts(mc.started + mc.deadline - now()) : "");
 const table = new Table(byId("table"), "MiniClusters", [
-  { title: "Name", class: "c-name", head: true, text: (mc) => mc.name, link: (mc) => `#/${mc.key}` },
+  { title: "Name", class: "c-name", head: true, text: (mc) => mc.name, link: (mc) => `#/${mc.key}`, color: (mc) => map.swatch(mc) },
+  { title: "State", class: "c-state", text: (mc) => kindOf(mc) || "New", state: kindOf },
+  { title: "Reason", class: "c-why", text: reasonOf },
+  { title: "Command", class: "c-command", text: (mc) => mc.command || "" },
+  { title: "User", class: "c-user", text: (mc) => mc.user },
   { title: "Namespace", class: "c-namespace", text: (mc) => mc.namespace },
-  { title: "Queue", class: "c-queue", text: (mc) => mc.queue },
-  { title: "Place", class: "c-place number", text: (mc) => (mc.position ? String(mc.position) : "") },
-  { title: "State", class: "c-state", text: (mc) => mc.state || "New", state: (mc) => mc.state },
-  { title: "Brokers up", class: "c-size number", text: (mc) => `${mc.up} of ${mc.has || mc.wanted}` },
-  { title: "Nodes", class: "c-nodes number", text: (mc) => String(mc.nodes) },
+  { title: "Queue", class: "c-queue", text: (mc) => (mc.position ? `${mc.queue} #${mc.position}` : mc.queue) },
+  { title: "Brokers up", class: "c-size number", text: (mc) => (mc.has && mc.has !== mc.wanted ? `${upOf(mc)}, wants ${mc.wanted}` : upOf(mc)) },
   { title: "For", class: "c-time number", text: (mc) => lasts((mc.ended || now()) - (mc.started || mc.admitted || mc.created)) },
-  { title: "Reason", class: "c-why", text: (mc) => mc.message || "" },
+  { title: "Left", class: "c-left number", text: leftOf },
 ]);
 
 let stopView;
@@ -60,15 +64,22 @@ function changed(kinds) {
     const kinds = due;
     due = new Set();
     frame = 0;
+    giveSlots();
     const any = (...some) => some.some((kind) => kinds.has(kind));
     if (any("viewer")) drawViewer();
-    if (any("nodes", "miniClusters", "viewer")) drawMap();
+    if (any("nodes", "miniClusters", "viewer", "colors")) drawMap();
     if (any("miniClusters", "queues")) drawQueues();
     if (any("reservations")) drawReservations();
     if (any("samples", "viewer")) drawShare();
-    if (any("miniClusters", "choice")) drawTable();
+    if (any("nodes", "miniClusters", "choice", "colors")) drawTable();
     if (any("nodes", "miniClusters", "viewer")) drawTotals();
   });
+}
+
+// giveSlots gives colors to the queues in the order of their names, and to the MiniClusters with nodes as they came.
+function giveSlots() {
+  queueSlots.keep([...store.queues.keys()].sort(byName));
+  miniClusterSlots.keep([...store.miniClusters.values()].filter(groups.running.has).sort((a, b) => a.admitted - b.admitted || byName(a.key, b.key)).map((mc) => mc.key));
 }
 
 const viewer = () => [...store.viewer.values()][0] || { levels: [] };
@@ -96,7 +107,8 @@ function drawTotals() {
     totals.push(["nodes in use", String(counts.used), ` of ${store.nodes.size}`], ["free", String([...store.nodes.values()].filter((n) => !n.down && !n.by?.length).length)]);
     if (counts.down) totals.push(["down or cordoned", String(counts.down)]);
   }
-  totals.push(["MiniClusters with nodes", String(have("running"))], ["MiniClusters waiting", String(have("waiting"))]);
+  const never = [...store.miniClusters.values()].filter((mc) => kindOf(mc) === "NeverFits").length;
+  totals.push(["MiniClusters with nodes", String(have("running"))], ["MiniClusters waiting", String(have("waiting")), never ? `, ${never} never fit` : ""]);
   const text = JSON.stringify(totals);
   if (byId("totals").dataset.text === text) return;
   byId("totals").dataset.text = text;
@@ -109,10 +121,10 @@ function drawMap() {
   setText(byId("map-empty"), v.nodes ? "There are no nodes." : "You may not list nodes.");
   byId("map").hidden = nodes.length === 0 || asTable;
   byId("map-table").hidden = nodes.length === 0 || !asTable;
-  legend(byId("map-legend"), nodes);
-  byId("map").setAttribute("aria-label", `Map of ${plural(nodes.length, "node")}`);
+    byId("map").setAttribute("aria-label", `Map of ${plural(nodes.length, "node")}`);
   if (asTable) drawNodeTable(nodes, v.levels || []);
-  else map.show(nodes, store.miniClusters, v.levels || [], current);
+  else map.show(nodes, v.levels || [], current);
+  legend(byId("map-legend"), nodes, map);
 }
 
 function drawNodeTable(nodes, levels) {
@@ -132,7 +144,6 @@ function drawNodeTable(nodes, levels) {
 
 function drawQueues() {
   const queues = [...store.queues.values()].sort((a, b) => byName(a.key, b.key));
-  queues.forEach((queue) => queueColor(queue.key)); // colors in the order of the names
   const list = byId("queues");
   const focused = document.activeElement?.closest?.("#queues button")?.dataset.queue;
   list.replaceChildren(...queues.map(queueLine));
@@ -148,33 +159,31 @@ function drawQueues() {
 
 function queueLine(queue) {
   const percent = (text) => Math.round(parseFloat(text || "0") * 100);
-  const swatch = el("span", { class: "swatch", "aria-hidden": "true" });
-  swatch.style.background = queueColor(queue.key);
-  const parts = [el("span", { class: "queue-line" }, el("span", { class: "queue-name" }, swatch, el("bdi", {}, queue.key)),
+  const color = queueSlots.color(queue.key);
+  const parts = [el("span", { class: "queue-line" }, el("span", { class: "queue-name" }, swatch(color), el("bdi", {}, queue.key)),
     el("span", { class: "queue-counts" }, `${queue.admitted} with nodes, ${queue.pending} waiting`))];
   if (queue.listed && queue.share) {
     const used = el("i"), deserved = el("b");
     used.style.width = `${percent(queue.share)}%`;
-    used.style.background = queueColor(queue.key);
+    used.style.background = color;
     deserved.style.left = `calc(${percent(queue.deserved)}% - 1px)`;
     parts.push(el("span", { class: "meter", "aria-hidden": "true" }, used, queue.deserved ? deserved : ""));
     parts.at(-1).style.display = "block";
   }
   const notes = [];
   if (queue.suspended) notes.push("suspended: admits nothing");
-  if (queue.listed && queue.share) notes.push(`has ${percent(queue.share)} % of the cluster` + (queue.deserved ? `, deserves ${percent(queue.deserved)} %` : ""));
+  if (queue.listed && queue.share) notes.push(`${percent(queue.share)} % of the cluster` + (queue.deserved ? `, deserves ${percent(queue.deserved)} %` : ""));
   if (queue.ordering && queue.ordering !== "Priority") notes.push(queue.ordering);
   const head = [...store.miniClusters.values()].find((mc) => mc.queue === queue.key && mc.position === 1);
   if (head) notes.push(`next: ${head.name}`);
-  if (notes.length) parts.push(el("span", { class: "queue-note" }, notes.join(" · ")));
+  if (notes.length) parts.push(el("span", { class: "queue-note", title: notes.join(" · ") }, notes.join(" · ")));
   return el("li", {}, el("button", { type: "button", "data-queue": queue.key, "aria-pressed": String(choice.queue === queue.key), onclick: () => choose({ queue: choice.queue === queue.key ? "" : queue.key }) }, ...parts));
 }
 
 function drawReservations() {
   const all = [...store.reservations.values()].sort((a, b) => a.from - b.from);
-  const date = (seconds) => new Date(seconds * 1000).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
   byId("reservations").replaceChildren(...(all.length ? [el("h3", {}, "Reservations"), el("ul", {}, ...all.map((r) => el("li", {},
-    el("strong", {}, el("bdi", {}, r.key)), ` ${plural(r.size, "node")} for ${r.queue ? `queue ${r.queue}` : "maintenance"}, ${date(r.from)} to ${date(r.until)}, ${r.phase.toLowerCase()}${r.staying ? `; ${plural(r.staying, "MiniCluster")} in the way` : ""}`)))] : []));
+    el("strong", {}, el("bdi", {}, r.key)), ` ${plural(r.size, "node")} for ${r.queue ? `queue ${r.queue}` : "maintenance"}, ${time(r.from)} to ${time(r.until)}, ${r.phase.toLowerCase()}${r.staying ? `; ${plural(r.staying, "MiniCluster")} in the way` : ""}`)))] : []));
 }
 
 function drawShare() {
@@ -186,7 +195,7 @@ function drawTable() {
   const all = [...store.miniClusters.values()].filter((mc) => !choice.queue || mc.queue === choice.queue);
   const words = choice.text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = words.length ? all.filter((mc) => {
-    const text = `${mc.key} ${mc.user} ${mc.state} ${mc.why} ${mc.message}`.toLowerCase();
+    const text = `${mc.key} ${mc.user} ${mc.queue} ${mc.command} ${mc.state} ${mc.why} ${mc.message}`.toLowerCase();
     return words.every((word) => text.includes(word));
   }) : all;
   for (const button of byId("states").children) {
@@ -197,7 +206,7 @@ function drawTable() {
   const shown = found.filter(groups[choice.group].has);
   const rank = new Map(order.map((state, i) => [state, i]));
   if (choice.group === "finished") shown.sort((a, b) => b.ended - a.ended || byName(a.key, b.key));
-  else shown.sort((a, b) => rank.get(a.state) - rank.get(b.state) || byName(a.queue, b.queue) || (a.position || 1e9) - (b.position || 1e9) || byName(a.key, b.key));
+  else shown.sort((a, b) => rank.get(kindOf(a)) - rank.get(kindOf(b)) || byName(a.queue, b.queue) || (a.position || 1e9) - (b.position || 1e9) || byName(a.key, b.key));
   table.show(shown, current, all.length ? "No MiniCluster is of this kind." : "There are no MiniClusters.");
 }
 
@@ -244,7 +253,7 @@ byId("find").addEventListener("input", (event) => choose({ text: event.target.va
 byId("in-queue").addEventListener("change", (event) => choose({ queue: event.target.value }));
 byId("map-colour").addEventListener("change", (event) => {
   map.color = event.target.value;
-  map.draw();
+  changed(["colors"]);
 });
 byId("map-table-button").addEventListener("click", (event) => {
   const pressed = event.target.getAttribute("aria-pressed") !== "true";

@@ -1,11 +1,11 @@
 // The panel of one MiniCluster.
 
-import { el, fullTime, clockTime, lasts, now, plural } from "./dom.js";
+import { el, fullTime, kindOf, lasts, now, plainTimes, plural, reasonOf, time } from "./dom.js";
 import { ask, follow, Store } from "./stream.js";
 import { Table } from "./table.js";
 
 const words = { missing: "No pod", gated: "Waiting to be placed", coming: "Starting", up: "Up", leaving: "Leaving", succeeded: "Ended", failed: "Failed", vacated: "Gave its node back" };
-const spanWords = { waiting: "Waiting", starting: "Starting", running: "Running", forgotten: "Earlier attempts" };
+const spanWords = { waiting: "Waiting", starting: "Starting", running: "Running", failed: "Failed", lost: "Run in vain", forgotten: "Earlier attempts" };
 const logInterval = 5000;
 
 export class Life {
@@ -58,6 +58,7 @@ export class Life {
     this.facts = el("dl", { class: "facts" });
     this.spans = el("ol", { class: "spans", "aria-label": "Its life" });
     this.ends = el("div", { class: "ends" });
+    this.kinds = el("ul", { class: "legend" });
     this.attempts = el("div");
     this.count = el("p", { class: "note" });
     this.brokers = el("div");
@@ -69,7 +70,7 @@ export class Life {
     this.panel.replaceChildren(
       el("div", { class: "top" }, this.title, this.state, el("button", { type: "button", "aria-label": "Close", onclick: this.close }, "✕")),
       this.message, this.facts,
-      el("h3", {}, "Life"), this.spans, this.ends, this.attempts,
+      el("h3", {}, "Life"), this.spans, this.ends, this.kinds, this.attempts,
       el("h3", {}, "Brokers"), this.count, this.brokers,
       el("h3", {}, "Log of the lead"), this.logNote, this.logText,
       el("h3", {}, "Events"), this.events,
@@ -88,12 +89,13 @@ export class Life {
   draw() {
     const story = this.story = [...this.store.story.values()][0];
     if (!story) return;
-    this.state.textContent = story.state || "New";
-    this.state.dataset.state = story.state;
-    this.message.textContent = story.message || "Nobody has looked at it yet.";
-    this.message.dataset.state = story.state;
+    const kind = kindOf(story);
+    this.state.textContent = kind || "New";
+    this.state.dataset.state = this.message.dataset.state = kind;
+    this.message.textContent = story.message ? reasonOf(story) : "Nobody has looked at it yet.";
+    this.message.hidden = !this.message.textContent;
     this.command.textContent = [story.image, story.command].filter(Boolean).join("\n");
-    this.conditions.replaceChildren(...(story.conditions || []).map((c) => el("tr", {}, el("td", {}, c.type), el("td", {}, c.status), el("td", {}, c.reason), el("td", {}, c.message))));
+    this.conditions.replaceChildren(...(story.conditions || []).map((c) => el("tr", {}, el("td", {}, c.type), el("td", {}, c.status), el("td", {}, c.reason), el("td", {}, plainTimes(c.message || "")))));
     this.drawAttempts(story);
     this.tick();
     const told = `${story.decision?.at} ${story.decision?.reason} ${story.state} ${story.up}`;
@@ -110,8 +112,8 @@ export class Life {
       el("thead", {}, el("tr", {}, ...["Attempt", "Size", "When", "Why it ended"].map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, ...story.attempts.toReversed().map((a) => el("tr", {},
         el("td", {}, String(a.attempt)), el("td", {}, String(a.size)),
-        el("td", { class: "time", title: fullTime(a.admitted) }, `${clockTime(a.admitted)}, ${lasts(a.ended - a.admitted)}`),
-        el("td", {}, el("strong", {}, a.reason), a.message ? `: ${a.message}` : "")))))); 
+        el("td", { class: "time", title: fullTime(a.admitted) }, `${time(a.admitted)}, ${lasts(a.ended - a.admitted)}`),
+        el("td", {}, el("strong", {}, a.reason), a.message ? `: ${plainTimes(a.message)}` : "")))))); 
   }
 
   // tick shows what changes with time alone.
@@ -126,7 +128,7 @@ export class Life {
     if (story.quorum) facts.push(["Quorum", String(story.quorum)]);
     if (story.attempt) facts.push(["Attempt", String(story.attempt)]);
     const last = story.spans.at(-1);
-    if (last) facts.push([`${spanWords[last.kind]} for`, lasts((last.to || end) - last.from)]);
+    if (last && !story.ended) facts.push([`${spanWords[last.kind]} for`, lasts((last.to || end) - last.from)]);
     if (story.deadline && story.started && !story.ended) facts.push(["Time left", lasts(story.started + story.deadline - now())]);
     if (story.requeueAt > now()) facts.push(["Queued again in", lasts(story.requeueAt - now())]);
     if (story.exit !== undefined) facts.push(["Exit code", String(story.exit)]);
@@ -140,22 +142,21 @@ export class Life {
   }
 
   drawSpans(story, end) {
-    const spans = story.spans;
+    const spans = story.spans.map((span) => ({ ...span, kind: kindOfSpan(span, story), seconds: (span.to || end) - span.from }));
     while (this.spans.children.length > spans.length) this.spans.lastChild.remove();
     spans.forEach((span, i) => {
       const item = this.spans.children[i] || this.spans.appendChild(el("li", {}, el("span", { class: "hidden-text" })));
-      const seconds = (span.to || end) - span.from;
-      const text = `${spanWords[span.kind]}${span.attempt > 1 ? `, attempt ${span.attempt}` : ""}: ${lasts(seconds)}`;
+      const text = `${spanWords[span.kind]}${span.attempt > 1 ? `, attempt ${span.attempt}` : ""}: ${lasts(span.seconds)}`;
       item.className = `span-${span.kind}`;
-      item.style.flexGrow = Math.max(seconds, 0.001);
+      item.style.flexGrow = Math.max(span.seconds, 0.001);
       item.title = text;
       item.firstChild.textContent = text;
     });
-    const used = [...new Set(spans.map((span) => span.kind))].map((kind) => {
-      const sum = spans.filter((span) => span.kind === kind).reduce((total, span) => total + (span.to || end) - span.from, 0);
-      return `${spanWords[kind]} ${lasts(sum)}`;
-    });
-    this.ends.replaceChildren(el("span", {}, fullTime(story.created)), el("span", {}, used.join(" · ")), el("span", {}, story.ended ? fullTime(story.ended) : "now"));
+    this.kinds.replaceChildren(...[...new Set(spans.map((span) => span.kind))].map((kind) => {
+      const sum = spans.filter((span) => span.kind === kind).reduce((total, span) => total + span.seconds, 0);
+      return el("li", {}, el("span", { class: `swatch span-${kind}`, "aria-hidden": "true" }), `${spanWords[kind]} ${lasts(sum)}`);
+    }));
+    this.ends.replaceChildren(el("span", {}, fullTime(story.created)), el("span", {}, story.ended ? fullTime(story.ended) : "now"));
   }
 
   drawBrokers(story) {
@@ -175,8 +176,8 @@ export class Life {
     const all = JSON.parse(text);
     if (!all.length) return this.events.replaceChildren(el("p", { class: "note" }, "The API server keeps no events of it."));
     this.events.replaceChildren(el("table", { class: "plain" }, el("tbody", {}, ...all.map((e) => el("tr", {},
-      el("td", { class: "time", title: fullTime(e.at) }, clockTime(e.at)),
-      el("td", { class: e.type === "Warning" ? "reason warning" : "reason" }, e.reason + (e.count > 1 ? ` (${plural(e.count, "time")})` : "")), el("td", {}, e.message))))));
+      el("td", { class: "time", title: fullTime(e.at) }, time(e.at)),
+      el("td", { class: e.type === "Warning" ? "reason warning" : "reason" }, e.reason + (e.count > 1 ? ` (${plural(e.count, "time")})` : "")), el("td", {}, plainTimes(e.message)))))));
   }
 
   async readLog() {
@@ -203,4 +204,12 @@ export class Life {
       return {};
     }
   }
+}
+
+// kindOfSpan is the kind of a span, or how its run ended: the last run of a failed MiniCluster has failed, and what an
+// attempt ran that ended without success is lost.
+function kindOfSpan(span, story) {
+  if (span.kind !== "running" && span.kind !== "starting") return span.kind;
+  if (story.state === "Failed" && span === story.spans.at(-1)) return "failed";
+  return span.kind === "running" && story.attempts?.some((a) => a.attempt === span.attempt) ? "lost" : span.kind;
 }

@@ -1,12 +1,17 @@
 // The map of the nodes: a tile for each node, in boxes for racks, below headings for zones.
 
-import { el, byId, byName, colorOf, plural, queueColor, stateColor, themeColors } from "./dom.js";
+import { el, byId, byName, kindOf, plural, swatch } from "./dom.js";
+import { inkOn, miniClusterSlots, queueSlots, stateColor, themeColors } from "./colors.js";
+import { layout } from "./layout.js";
 
-const heading = 26, label = 16, pad = 7, between = 10;
+const pad = 7, line = 15; // of texts
+const mostNamed = 8; // MiniClusters in the legend
 
 export class NodeMap {
-  constructor(element, open) {
+  // miniClusters are by key, and change with the cluster.
+  constructor(element, miniClusters, open) {
     this.element = element;
+    this.miniClusters = miniClusters;
     this.canvas = element.querySelector("canvas");
     this.tip = element.querySelector(".tip");
     this.frame = element.querySelector(".frame");
@@ -29,9 +34,8 @@ export class NodeMap {
     element.addEventListener("blur", () => this.leave());
   }
 
-  // show takes the nodes, the MiniClusters by key, the names of the levels and the key of the MiniCluster that is looked at.
-  show(nodes, miniClusters, levels, current) {
-    this.miniClusters = miniClusters;
+  // show takes the nodes, the names of the levels and the key of the MiniCluster that is looked at.
+  show(nodes, levels, current) {
     this.current = current;
     // The places depend on names and domains alone.
     const shape = nodes.length + " " + nodes.map((node) => node.key + (node.in || []).join()).join();
@@ -65,56 +69,18 @@ export class NodeMap {
     }));
   }
 
-  // lay finds large tiles with which the map is not too high, and fills the width.
+  // lay fills the box with tiles. If there are too many nodes for the box, the map scrolls.
   lay() {
-    const width = this.element.clientWidth;
-    if (!width || !this.zones || width === this.width) return;
-    this.width = width;
-    const most = Math.max(300, Math.min(620, innerHeight * 0.6));
-    let size = 7, best = 0;
-    for (let one = 34; one > 7; one--) {
-      if (this.place(one, width) > most) continue;
-      const right = Math.max(...this.boxes.map((box) => box.x + box.w), this.boxes.length ? 0 : width);
-      if (one * right > best) [size, best] = [one, one * right];
-    }
-    const height = Math.ceil(this.place(size, width));
+    const { clientWidth: width, clientHeight: height } = this.element;
+    if (!width || !this.zones || (width === this.width && height === this.height)) return;
+    Object.assign(this, layout(this.zones, width, height), { width, height });
+    const bottom = Math.max(height, ...this.boxes.map((box) => Math.ceil(box.y + box.h)));
     const scale = devicePixelRatio || 1;
     this.canvas.width = Math.round(width * scale);
-    this.canvas.height = Math.round(height * scale);
-    this.canvas.style.height = `${height}px`;
+    this.canvas.height = Math.round(bottom * scale);
+    this.canvas.style.height = `${bottom}px`;
     this.scale = scale;
     this.draw();
-  }
-
-  place(size, width) {
-    const gap = size >= 14 ? 3 : size >= 10 ? 2 : 1;
-    const step = size + gap;
-    const tiles = [], boxes = [], titles = [];
-    let y = 0;
-    for (const zone of this.zones) {
-      if (zone.name) {
-        titles.push({ text: zone.name, count: zone.racks.reduce((sum, rack) => sum + rack.keys.length, 0), y });
-        y += heading;
-      }
-      let x = 0, tallest = 0;
-      for (const rack of zone.racks) {
-        const n = rack.keys.length, inside = rack.name ? pad : 0, top = rack.name ? label + pad : 0;
-        const widest = Math.max(1, Math.floor((width - 2 * inside + gap) / step));
-        const columns = rack.name ? Math.min(widest, n, Math.max(Math.ceil(Math.sqrt(n * 1.8)), Math.ceil(84 / step))) : widest;
-        const w = Math.max(columns * step - gap + 2 * inside, rack.name ? Math.min(98, width) : 0), h = top + Math.ceil(n / columns) * step - gap + inside;
-        if (x > 0 && x + w > width) {
-          y += tallest + between;
-          x = tallest = 0;
-        }
-        if (rack.name) boxes.push({ text: rack.name, x, y, w, h });
-        rack.keys.forEach((key, i) => tiles.push({ key, x: x + inside + (i % columns) * step, y: y + top + Math.floor(i / columns) * step }));
-        x += w + between;
-        tallest = Math.max(tallest, h);
-      }
-      y += tallest + between + 4;
-    }
-    Object.assign(this, { size, step, tiles, boxes, titles });
-    return Math.max(y - between, 40);
   }
 
   draw() {
@@ -143,76 +109,120 @@ export class NodeMap {
     }
     c.font = `11px ${font}`;
     c.lineWidth = 1;
-    for (const box of this.boxes) {
+    for (const box of this.boxes.filter((one) => one.name)) {
       c.fillStyle = t.raised;
       round(c, box.x, box.y, box.w, box.h, 6);
       c.fill();
       c.fillStyle = t.dim;
-      c.save();
-      c.beginPath();
-      c.rect(box.x, box.y, box.w - 4, box.h);
-      c.clip();
-      c.fillText(box.text, box.x + pad, box.y + 6);
-      c.restore();
+      c.fillText(short(c, box.name, box.w - 2 * pad), box.x + pad, box.y + 7);
     }
     this.dims = this.current && [...this.byKey.values()].some((node) => node.by?.some((one) => one.of === this.current));
     for (const tile of this.tiles) this.tile(c, t, tile);
   }
 
   tile(c, t, tile) {
-    const node = this.byKey.get(tile.key), s = this.size, r = s >= 12 ? 3 : 1.5;
+    const node = this.byKey.get(tile.key), { w, h } = this, r = h >= 12 ? 3 : 1.5;
     if (!node) return;
     const { x, y } = tile, by = node.by || [];
     c.globalAlpha = this.dims && !by.some((one) => one.of === this.current) ? 0.28 : 1;
-    const w = s / Math.min(by.length || 1, 4), h = Math.round(s * Math.max(0.25, (node.part || 100) / 100));
-    if (by.length !== 1 || h < s) {
+    const wide = w / Math.min(by.length || 1, 4), high = Math.round(h * Math.max(0.25, (node.part || 100) / 100));
+    if (by.length !== 1 || high < h) {
       c.fillStyle = isBad(node) ? t["bad-soft"] : t.free;
-      block(c, x, y, s, s, r);
+      block(c, x, y, w, h, r);
     }
     by.slice(0, 4).forEach((one, i) => {
       c.fillStyle = this.paintOf(one.of, t);
-      block(c, x + i * w, y + s - h, w, h, r);
-      if (!one.of) stripes(c, x + i * w, y + s - h, w, h, t.free);
+      block(c, x + i * wide, y + h - high, wide, high, r);
+      if (!one.of) stripes(c, x + i * wide, y + h - high, wide, high, t.free);
     });
+    this.marks(c, t, node, x, y, r);
+    if (this.hasWords()) this.words(c, t, node, x, y, high);
+    c.globalAlpha = 1;
+  }
+
+  marks(c, t, node, x, y, r) {
+    const { w, h } = this, s = Math.min(w, h);
     if (node.reserved) {
       c.strokeStyle = t.reserved;
       c.lineWidth = s >= 12 ? 2 : 1.5;
-      round(c, x + 1, y + 1, s - 2, s - 2, r);
+      round(c, x + 1, y + 1, w - 2, h - 2, r);
       c.stroke();
     }
     if (node.down) {
-      const m = s * 0.25;
+      // In the middle, or in the corner below the words.
+      const m = this.hasWords() ? Math.min(9, (h - 2 * line) / 2 - 2) : s / 4;
+      const left = this.hasWords() ? x + w - 2 * m - 8 : x + w / 2 - m, top = this.hasWords() ? y + h - 2 * m - 6 : y + h / 2 - m;
       c.strokeStyle = t.bad;
-      c.lineWidth = Math.max(1.5, s / 12);
+      c.lineWidth = Math.min(3, Math.max(1.5, s / 12));
       c.beginPath();
-      c.moveTo(x + m, y + m);
-      c.lineTo(x + s - m, y + s - m);
+      c.moveTo(left, top);
+      c.lineTo(left + 2 * m, top + 2 * m);
       if (isBad(node)) {
-        c.moveTo(x + s - m, y + m);
-        c.lineTo(x + m, y + s - m);
+        c.moveTo(left + 2 * m, top);
+        c.lineTo(left, top + 2 * m);
       }
       c.stroke();
     }
     if (node.taint && s >= 9) {
-      c.fillStyle = t.dim;
+      c.fillStyle = node.by?.length === 1 && node.part >= 100 ? inkOn(this.paintOf(node.by[0].of, t)) : t.dim;
       c.beginPath();
-      c.arc(x + s - s * 0.22, y + s * 0.22, Math.max(1, s * 0.09), 0, 7);
+      c.arc(x + w - Math.min(9, s * 0.22), y + Math.min(9, s * 0.22), Math.min(4, Math.max(1, s * 0.09)), 0, 7);
       c.fill();
     }
-    c.globalAlpha = 1;
+  }
+
+  hasWords() { return this.w >= 56 && this.h >= 3 * line; }
+
+  // words are the name of a node and of what is there, if the tile is large enough.
+  words(c, t, node, x, y, high) {
+    const { w, h } = this, by = node.by || [], whole = by.length === 1 && high === h && by[0].of;
+    const said = by.length ? by.map((one) => (one.of ? one.of.slice(one.of.indexOf("/") + 1) : "others")).join(", ") : node.down || (node.reserved ? "reserved" : "free");
+    const font = getComputedStyle(document.body).fontFamily;
+    c.fillStyle = whole ? inkOn(this.paintOf(by[0].of, t)) : t.ink;
+    [[node.key, `11px ${font}`, y + 6], [said, `600 12px ${font}`, y + 6 + line]].forEach(([text, face, top]) => {
+      c.font = face;
+      const shown = short(c, text, w - 18);
+      if (by.length && !whole) { // on several colors
+        const ink = c.fillStyle;
+        c.fillStyle = t.surface;
+        block(c, x + 4, top - 2, c.measureText(shown).width + 8, line, 3);
+        c.fillStyle = ink;
+      }
+      c.fillText(shown, x + 8, top);
+    });
   }
 
   paintOf(key, t) {
     if (!key) return t.hidden;
+    if (this.color === "minicluster") return miniClusterSlots.color(key);
     const mc = this.miniClusters.get(key);
-    if (this.color === "state") return stateColor(mc?.state);
-    if (this.color === "queue") return queueColor(mc?.queue);
-    return colorOf(key);
+    if (!mc) return t.hidden;
+    return this.color === "queue" ? queueSlots.color(mc.queue) : stateColor(kindOf(mc));
+  }
+
+  // swatch is the color of a MiniCluster on the map; none if it has no nodes.
+  swatch(mc) { return mc.admitted && !mc.ended ? this.paintOf(mc.key, themeColors()) : ""; }
+
+  // meanings are the colors of the map, those of the most pods first. pods are by the key of the MiniCluster.
+  meanings(pods) {
+    const t = themeColors(), meaning = (key) => {
+      const mc = this.miniClusters.get(key);
+      if (this.color === "minicluster" || !mc) return key.slice(key.indexOf("/") + 1);
+      return this.color === "queue" ? `queue ${mc.queue}` : kindOf(mc) || "New";
+    };
+    const all = new Map();
+    for (const [key, n] of pods) {
+      const one = { text: meaning(key), color: this.paintOf(key, t) }, id = this.color === "minicluster" ? key : one.text;
+      all.set(id, { ...one, pods: n + (all.get(id)?.pods || 0) });
+    }
+    const sorted = [...all.values()].sort((a, b) => b.pods - a.pods || byName(a.text, b.text));
+    const named = sorted.slice(0, mostNamed).map(({ text, color }) => ({ text, color }));
+    return sorted.length > mostNamed ? [...named, { text: `and ${sorted.length - mostNamed} more, in their colors in the table` }] : named;
   }
 
   find(event) {
-    const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top, s = this.step;
-    return this.tiles.findIndex((tile) => x >= tile.x && x < tile.x + s && y >= tile.y && y < tile.y + s);
+    const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top, w = this.w + this.gap, h = this.h + this.gap;
+    return this.tiles.findIndex((tile) => x >= tile.x && x < tile.x + w && y >= tile.y && y < tile.y + h);
   }
 
   point(event) {
@@ -232,9 +242,9 @@ export class NodeMap {
     const tile = this.tiles[this.cursor], node = tile && this.byKey.get(tile.key);
     this.tip.hidden = this.frame.hidden = !node;
     if (!node) return;
-    Object.assign(this.frame.style, { left: `${tile.x - 2}px`, top: `${tile.y - 2}px`, width: `${this.size + 4}px`, height: `${this.size + 4}px` });
+    Object.assign(this.frame.style, { left: `${tile.x - 2}px`, top: `${tile.y - 2}px`, width: `${this.w + 4}px`, height: `${this.h + 4}px` });
     this.tip.textContent = this.describe(node);
-    const below = tile.y + this.size + 8;
+    const below = tile.y + this.h + 8;
     this.tip.style.left = `${Math.max(0, Math.min(tile.x, this.width - this.tip.offsetWidth))}px`;
     this.tip.style.top = `${below + this.tip.offsetHeight > this.canvas.clientHeight && tile.y > this.tip.offsetHeight + 8 ? tile.y - this.tip.offsetHeight - 8 : below}px`;
   }
@@ -245,7 +255,7 @@ export class NodeMap {
     lines.push(state);
     for (const one of node.by || []) {
       const mc = this.miniClusters.get(one.of);
-      lines.push(one.of ? `${one.of}${mc ? `, ${mc.state}` : ""}: ${plural(one.pods, "pod")}` : `others: ${plural(one.pods, "pod")}`);
+      lines.push(one.of ? `${one.of}${mc ? `, ${kindOf(mc)}` : ""}: ${plural(one.pods, "pod")}` : `others: ${plural(one.pods, "pod")}`);
     }
     return lines.join("\n");
   }
@@ -331,18 +341,32 @@ function stripes(c, x, y, w, h, color) {
   c.stroke();
 }
 
-// legend lists the marks that some node has.
-export function legend(parent, nodes) {
-  const has = { used: false, hidden: false, free: false, reserved: false, cordoned: false, down: false };
+// short is a text that is at most so wide: names differ at their ends, so the middle is left out.
+function short(c, text, width) {
+  if (c.measureText(text).width <= width) return text;
+  let shown = text;
+  for (let n = text.length - 1; n > 1 && c.measureText(shown).width > width; n--) shown = `${text.slice(0, Math.floor(n / 2))}…${text.slice(-Math.ceil(n / 2))}`;
+  return shown;
+}
+
+// legend says what the colors and the marks of the map mean: those that some node has, and no others.
+export function legend(parent, nodes, map) {
+  const marks = { hidden: "in use by others", part: "in part in use", free: "free", reserved: "reserved", cordoned: "cordoned", down: "down", taint: "taint" };
+  const has = new Set(), pods = new Map();
   for (const node of nodes) {
-    if (node.down) has[isBad(node) ? "down" : "cordoned"] = true;
-    else if (!node.by?.length) has.free = true;
-    if (node.reserved) has.reserved = true;
-    for (const one of node.by || []) has[one.of ? "used" : "hidden"] = true;
+    if (node.down) has.add(isBad(node) ? "down" : "cordoned");
+    else if (!node.by?.length) has.add("free");
+    if (node.by?.length && node.part < 100) has.add("part");
+    if (node.reserved) has.add("reserved");
+    if (node.taint) has.add("taint");
+    for (const one of node.by || []) {
+      if (one.of) pods.set(one.of, (pods.get(one.of) || 0) + one.pods);
+      else has.add("hidden");
+    }
   }
-  const names = { used: "in use", hidden: "in use by others", free: "free", reserved: "reserved", cordoned: "cordoned", down: "down" };
-  const shown = Object.keys(has).filter((kind) => has[kind]).join();
+  const items = [...map.meanings(pods), ...Object.keys(marks).filter((kind) => has.has(kind)).map((kind) => ({ kind, text: marks[kind] }))];
+  const shown = JSON.stringify(items);
   if (parent.dataset.shown === shown) return;
   parent.dataset.shown = shown;
-  parent.replaceChildren(...Object.keys(has).filter((kind) => has[kind]).map((kind) => el("li", {}, el("span", { class: `swatch ${kind}`, "aria-hidden": "true" }), names[kind])));
+  parent.replaceChildren(...items.map(({ color, kind, text }) => el("li", {}, color ? swatch(color) : kind ? el("span", { class: `swatch ${kind}`, "aria-hidden": "true" }) : "", el("bdi", {}, text))));
 }

@@ -1,6 +1,7 @@
 // The chart of the nodes that queues use.
 
-import { el, svg, byName, clockTime, plural, queueColor } from "./dom.js";
+import { el, svg, byName, plural, swatch, time } from "./dom.js";
+import { queueSlots } from "./colors.js";
 
 const width = 360, height = 130, left = 30, bottom = 18;
 const mostQueues = 7;
@@ -22,26 +23,24 @@ export function share(parent, samples) {
     const ceiling = all.map((s, i) => floor[i] + valueOf(s, queue, queues));
     const points = [...all.map((s, i) => `${x(s.at).toFixed(1)},${y(ceiling[i]).toFixed(1)}`), ...all.map((s, i) => `${x(s.at).toFixed(1)},${y(floor[i]).toFixed(1)}`).reverse()];
     const area = svg("polygon", { points: points.join(" ") });
-    area.style.fill = queueColor(queue);
+    area.style.fill = queueSlots.color(queue);
     layers.push(area);
     floor = ceiling;
   }
   const up = svg("polyline", { class: "up", points: all.map((s) => `${x(s.at).toFixed(1)},${y(s.up).toFixed(1)}`).join(" ") });
   const now = all.at(-1);
-  const said = `Nodes used by queue from ${clockTime(first)} to ${clockTime(last)}. Now ${now.up} nodes are up; ${queues.map((q) => `${q} uses ${valueOf(now, q, queues)}`).join(", ") || "no queue uses any"}.`;
+  const said = `Nodes used by queue from ${time(first)} to ${time(last)}. Now ${now.up} nodes are up; ${queues.map((q) => `${q} uses ${valueOf(now, q, queues)}`).join(", ") || "no queue uses any"}.`;
   parent.replaceChildren(
     svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": said },
       svg("line", { class: "grid", x1: left, x2: width, y1: y(0), y2: y(0) }),
       ...layers, up,
       svg("text", { x: left - 5, y: y(most) + 4, "text-anchor": "end" }, String(most)),
       svg("text", { x: left - 5, y: y(0) + 4, "text-anchor": "end" }, "0"),
-      svg("text", { x: left, y: height - 2 }, clockTime(first)),
-      svg("text", { x: width, y: height - 2, "text-anchor": "end" }, clockTime(last))),
-    el("ul", { class: "legend" }, ...queues.map((queue) => {
-      const swatch = el("span", { class: "swatch", "aria-hidden": "true" });
-      swatch.style.background = queueColor(queue);
-      return el("li", {}, swatch, el("bdi", {}, queue), plural(valueOf(now, queue, queues), "node"));
-    }), el("li", {}, `- - ${now.up} up`)));
+      svg("text", { x: left, y: height - 2 }, time(first)),
+      svg("text", { x: width, y: height - 2, "text-anchor": "end" }, time(last))),
+    el("ul", { class: "legend" },
+      ...queues.map((queue) => el("li", {}, swatch(queueSlots.color(queue)), el("bdi", {}, queue), plural(valueOf(now, queue, queues), "node"))),
+      el("li", {}, el("span", { class: "swatch dashed", "aria-hidden": "true" }), `${plural(now.up, "node")} up`)));
 }
 
 const others = "(others)";

@@ -1,29 +1,32 @@
 // A table that has elements only for the rows in sight, so that it may have thousands.
 
-import { el } from "./dom.js";
+import { el, swatch } from "./dom.js";
 
-const rowHeight = 37; // with its border, as in style.css
 const beyond = 8; // rows above and below those in sight
 
 export class Table {
-  // columns: {title, class, head, cell(item)}; cell returns a text or an element. The column with head names
-  // its row.
+  // columns: {title, class, head, text(item)}. The column with head names its row. A column may have link(item), an
+  // address; state(item), a kind of mark; and color(item), of a swatch before the text. The style sheet says by --row
+  // how high a row is, and may show a row as several lines.
   constructor(parent, label, columns) {
     this.columns = columns;
     this.rows = new Map();
     this.items = [];
-    this.above = el("tr", { class: "space", "aria-hidden": "true" }, el("td", { colspan: columns.length }));
+    this.above = el("tr", { class: "space", "aria-hidden": "true" }, el("td"));
     this.below = this.above.cloneNode(true);
-    this.body = el("tbody", {}, this.above, this.below);
-    this.table = el("table", { "aria-label": label },
+    this.body = el("tbody", { role: "rowgroup" }, this.above, this.below);
+    this.table = el("table", { role: "table", "aria-label": label },
       el("colgroup", {}, ...columns.map((c) => el("col", { class: c.class }))),
-      el("thead", {}, el("tr", { "aria-rowindex": 1 }, ...columns.map((c) => el("th", { scope: "col", class: c.class }, c.title)))),
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row", "aria-rowindex": 1 }, ...columns.map((c) => el("th", { role: "columnheader", scope: "col", class: c.class }, c.title)))),
       this.body);
     this.scroller = el("div", { class: "table", tabindex: 0, role: "region", "aria-label": label }, this.table);
     this.nothing = el("p", { class: "empty", hidden: "" });
     parent.replaceChildren(this.scroller, this.nothing);
     this.scroller.addEventListener("scroll", () => this.draw(), { passive: true });
-    new ResizeObserver(() => this.draw()).observe(this.scroller);
+    new ResizeObserver(() => {
+      this.rowHeight = 0; // read again
+      this.draw();
+    }).observe(this.scroller);
   }
 
   show(items, current, nothing) {
@@ -41,6 +44,7 @@ export class Table {
     if (!clientHeight && this.items.length) {
       if (this.scroller.offsetParent === null) return; // not in sight
     }
+    const rowHeight = this.rowHeight ||= parseFloat(getComputedStyle(this.scroller).getPropertyValue("--row"));
     const from = Math.max(0, Math.floor(scrollTop / rowHeight) - beyond);
     const to = Math.min(this.items.length, Math.ceil((scrollTop + clientHeight) / rowHeight) + beyond);
     const wanted = new Set();
@@ -65,8 +69,8 @@ export class Table {
   row(item) {
     let row = this.rows.get(item.key);
     if (!row) {
-      const cells = this.columns.map((c) => (c.head ? el("th", { scope: "row", class: c.class }) : el("td", { class: c.class })));
-      row = { element: el("tr", {}, ...cells), cells, shown: [] };
+      const cells = this.columns.map((c) => (c.head ? el("th", { role: "rowheader", scope: "row", class: c.class }) : el("td", { role: "cell", class: c.class })));
+      row = { element: el("tr", { role: "row" }, ...cells), cells, shown: [] };
       this.rows.set(item.key, row);
     }
     if (row.item !== item) row.shown = [];
@@ -74,24 +78,30 @@ export class Table {
     if (item.key === this.current) row.element.setAttribute("aria-current", "true");
     else row.element.removeAttribute("aria-current");
     this.columns.forEach((column, i) => {
-      const text = column.text(item);
-      if (row.shown[i] === text) return;
-      row.shown[i] = text;
+      const text = column.text(item), color = column.color?.(item);
+      if (row.shown[i] === `${color} ${text}`) return;
+      row.shown[i] = `${color} ${text}`;
       const cell = row.cells[i];
-      if (column.link) {
-        const link = cell.firstChild || cell.appendChild(el("a"));
-        link.textContent = text;
-        link.setAttribute("href", column.link(item));
-      } else if (column.state) {
-        const mark = cell.firstChild || cell.appendChild(el("span", { class: "state" }));
-        mark.textContent = text;
-        mark.dataset.state = column.state(item);
-      } else {
-        cell.textContent = text;
-      }
+      fill(cell, column, item, text, color);
       cell.title = text;
     });
     return row;
+  }
+}
+
+// fill changes a cell, and keeps its elements: a link may have the focus.
+function fill(cell, column, item, text, color) {
+  if (column.color) (cell.querySelector(".swatch") || cell.appendChild(swatch())).style.background = color || "none";
+  if (column.link) {
+    const link = cell.querySelector("a") || cell.appendChild(el("a"));
+    link.textContent = text;
+    link.setAttribute("href", column.link(item));
+  } else if (column.state) {
+    const mark = cell.firstChild || cell.appendChild(el("span", { class: "state" }));
+    mark.textContent = text;
+    mark.dataset.state = column.state(item);
+  } else {
+    cell.textContent = text;
   }
 }
 
