@@ -117,7 +117,6 @@ func (e *experiment) measure(ctx context.Context, cluster *localcluster.Cluster,
 		return nil, err
 	}
 	f.record.Close(time.Now())
-	w.recorder.Close(time.Now())
 	if err := crashed(ctx, cluster); err != nil {
 		return nil, err
 	}
@@ -130,7 +129,7 @@ func (e *experiment) measure(ctx context.Context, cluster *localcluster.Cluster,
 	}
 	result := &clog.Result{Events: f.events, Experiment: e.about}
 	result.Tell(f.record)
-	usage := w.recorder.Usage()
+	usage := w.timeline().Usage()
 	result.Running, result.Waiting, result.Idle = usage.Running, usage.Waiting, usage.Idle
 	after.tell(before, result)
 	return result, nil

@@ -20,7 +20,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/clog"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
-	"github.com/flux-elastic/flux-elastic/internal/timeline"
+	"github.com/flux-elastic/flux-elastic/internal/story"
 )
 
 // follower records the changes that it sees.
@@ -139,7 +139,7 @@ func (f *follower) takeMember(pod *corev1.Pod, seen change, revision uint64) {
 		CPU: cpu.MilliValue(), Revision: revision,
 	}, seen.at)
 	if ran, finished := f.record.Knows(m.gang); f.jobs {
-		f.recorder.Seen(timeline.Run{Name: m.gang, Size: f.sizes[m.gang], Wanted: f.sizes[m.gang]}, ran, finished, seen.at)
+		f.recorder.Seen(story.Story{Name: m.gang, Size: int32(f.sizes[m.gang]), Wanted: int32(f.sizes[m.gang])}, ran, finished, seen.at)
 	}
 }
 

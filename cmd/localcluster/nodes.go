@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,8 +44,7 @@ func drawNodes(dir string, runs []bench.Run, results []*clog.Result) error {
 		panels[name] = append(panels[name], timeline.Panel{Title: title(&runs[i]), Note: note(r), Record: record})
 	}
 	for name, list := range panels {
-		draw := func(out io.Writer) error { return timeline.Panels(out, titles[name], list) }
-		if err := drawFile(filepath.Join(dir, name+".svg"), draw); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+".svg"), timeline.Panels(titles[name], list).File(), 0o644); err != nil {
 			return err
 		}
 	}
@@ -81,12 +79,12 @@ func note(r *clog.Result) string {
 	return fmt.Sprintf("%d of %d gangs finished %s, and used %.0f %% of the nodes' time", r.Finished, r.Gangs, within, r.Useful*100)
 }
 
-func readTimeline(path string) (*timeline.Recorder, error) {
+func readTimeline(path string) (*timeline.Record, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	record := &timeline.Recorder{}
+	record := &timeline.Record{}
 	if err := json.Unmarshal(data, record); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
-	"github.com/flux-elastic/flux-elastic/internal/timeline"
+	"github.com/flux-elastic/flux-elastic/internal/story"
 )
 
 var noon = fixture.Noon
@@ -21,7 +21,7 @@ var noon = fixture.Noon
 // waits, and one has finished.
 func seen(t *testing.T) *watcher {
 	t.Helper()
-	w := &watcher{rows: map[string]*row{}, held: map[string]bool{}, recorder: timeline.NewRecorder([]string{"n1", "n2"}, noon)}
+	w := &watcher{rows: map[string]*row{}, held: map[string]bool{}, recorder: story.NewRecorder(), nodes: []string{"n1", "n2"}, begun: noon}
 	ready := func(state, message string) func(*v1alpha2.MiniClusterStatus) {
 		return func(s *v1alpha2.MiniClusterStatus) {
 			s.Conditions = append(s.Conditions, metav1.Condition{Type: v1alpha2.ConditionReady, Reason: state, Message: message})

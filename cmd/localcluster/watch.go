@@ -25,6 +25,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/story"
 	"github.com/flux-elastic/flux-elastic/internal/timeline"
 )
 
@@ -38,7 +39,9 @@ type change struct {
 // watcher follows MiniClusters, or Jobs that are gangs, and their pods, for the table and the timeline.
 type watcher struct {
 	changes  chan change
-	recorder *timeline.Recorder
+	recorder *story.Recorder
+	nodes    []string
+	begun    time.Time
 	rows     map[string]*row
 	held     map[string]bool // pods that hold a node
 }
@@ -55,7 +58,7 @@ func newWatcher(ctx context.Context, config *rest.Config, c client.Client, also 
 	}
 	w := &watcher{
 		changes: make(chan change, 1024), rows: map[string]*row{}, held: map[string]bool{},
-		recorder: timeline.NewRecorder(names, time.Now()),
+		recorder: story.NewRecorder(), nodes: names, begun: time.Now(),
 	}
 	informers, err := cache.New(config, cache.Options{Scheme: newScheme()})
 	if err != nil {
@@ -139,7 +142,7 @@ func (w *watcher) takePod(pod *corev1.Pod, gone bool, now time.Time) {
 		return
 	}
 	w.held[name] = true
-	w.recorder.Held(name, timeline.Span{MiniCluster: m.gang, Rank: m.rank, Node: node}, now)
+	w.recorder.Held(name, m.gang, m.rank, node, now)
 }
 
 // member says what a pod is in its gang.
@@ -174,11 +177,7 @@ func (w *watcher) takeMiniCluster(mc *v1alpha2.MiniCluster, now time.Time) {
 	if finished && r.ended.IsZero() {
 		r.ended = now
 	}
-	run := timeline.Run{Name: mc.Name, Wanted: r.wanted, Tasks: r.tasks, State: r.state}
-	if mc.Status.Admission != nil {
-		run.Size = int(mc.Status.Admission.Quorum)
-	}
-	w.recorder.Seen(run, mc.Status.StartTime != nil || finished, finished, now)
+	w.recorder.Seen(story.Of(mc), mc.Status.StartTime != nil || finished, finished, now)
 }
 
 func (w *watcher) finished() int {
@@ -194,20 +193,18 @@ func (w *watcher) finished() int {
 // holding returns the number of pods that still hold a node.
 func (w *watcher) holding() int { return len(w.held) }
 
-func (w *watcher) draw(path string) error { return drawFile(path, w.recorder.SVG) }
+// timeline is what was seen until now.
+func (w *watcher) timeline() *timeline.Record {
+	return timeline.NewRecord(w.nodes, w.recorder.Stories(), w.begun, time.Now())
+}
 
-// drawFile writes a drawing into a new file.
-func drawFile(path string, draw func(io.Writer) error) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(draw(file), file.Close())
+func (w *watcher) draw(path string) error {
+	return os.WriteFile(path, w.timeline().Plot().File(), 0o644)
 }
 
 // save writes the record of the timeline.
 func (w *watcher) save(path string) error {
-	data, err := json.Marshal(w.recorder)
+	data, err := json.Marshal(w.timeline())
 	if err != nil {
 		return err
 	}
@@ -215,13 +212,12 @@ func (w *watcher) save(path string) error {
 }
 
 func (w *watcher) summary(out io.Writer, svg string) {
-	usage := w.recorder.Usage()
+	usage := w.timeline().Usage()
 	fmt.Fprintf(out, "\n%d MiniClusters, %d succeeded, in %.1f s; nodes were running commands %.0f %% of the time, starting or ending %.0f %%, idle %.0f %%\n",
 		len(w.rows), w.succeeded(), usage.Makespan.Seconds(), usage.Running*100, usage.Waiting*100, usage.Idle*100)
-	for _, run := range w.recorder.Runs() {
-		if run.Size > 0 && run.Size < run.Wanted && !run.Started.IsZero() {
-			waited := run.Started.Sub(run.Submitted).Seconds()
-			fmt.Fprintf(out, "%s wanted %d nodes, and ran after %.0f s on %d, with %d tasks\n", run.Name, run.Wanted, waited, run.Size, run.Tasks)
+	for _, s := range w.recorder.Stories() {
+		if started := s.Started(); s.Size > 0 && s.Size < s.Wanted && !started.IsZero() {
+			fmt.Fprintf(out, "%s wanted %d nodes, and ran after %.0f s on %d, with %d tasks\n", s.Name, s.Wanted, started.Sub(s.Submitted).Seconds(), s.Size, s.Tasks)
 		}
 	}
 	fmt.Fprintf(out, "Which node ran what: %s\n\n", svg)

@@ -22,7 +22,7 @@ func TestLeft(t *testing.T) {
 // Many rectangles are one path.
 func TestBoxes(t *testing.T) {
 	p := &Plot{Width: 100, Height: 100, X: Axis{Max: 10}, Y: Axis{Max: 10, Down: true}, Marks: []Mark{{Shape: Boxes, Class: "c0", Points: []Point{{0, 0}, {5, 1}, {5, 2}, {10, 4}}}}}
-	if svg, want := p.Inline(), `<path class="c0" d="M64.0 34.00h50.0v10.00h-50.0zM114.0 54.00h50.0v20.00h-50.0z"/>`; !strings.Contains(svg, want) {
+	if svg, want := p.Inline(), `<path class="c0" shape-rendering="crispEdges" d="M64 8h50v10h-50zM114 28h50v20h-50z"/>`; !strings.Contains(svg, want) {
 		t.Errorf("%s is not in %s", want, svg)
 	}
 }

@@ -22,7 +22,7 @@ func (a *Axis) ticks(about int) []Tick {
 		step = max(step, 1)
 	}
 	for i := math.Ceil(a.Min/step - 1e-9); i*step <= a.Max*(1+1e-9); i++ {
-		out = append(out, Tick{i * step, Label(i * step)})
+		out = append(out, Tick{At: i * step, Label: Label(i * step)})
 	}
 	return out
 }
@@ -51,7 +51,7 @@ func (a *Axis) logTicks() (out []Tick) {
 	for power := math.Pow(10, math.Floor(math.Log10(a.Min))); power <= a.Max; power *= 10 {
 		for _, factor := range factors {
 			if at := factor * power; at >= a.Min*(1-1e-9) && at <= a.Max*(1+1e-9) {
-				out = append(out, Tick{at, Label(at)})
+				out = append(out, Tick{At: at, Label: Label(at)})
 			}
 		}
 	}

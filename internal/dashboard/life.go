@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/story"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -53,27 +55,12 @@ type Condition struct {
 	Since   int64  `json:"since"`
 }
 
-// SpanKind is what a MiniCluster did for a time.
-type SpanKind string
-
-// Kinds of spans.
-const (
-	// SpanWaiting: it had no nodes.
-	SpanWaiting SpanKind = "waiting"
-	// SpanStarting: it had nodes, and its brokers started.
-	SpanStarting SpanKind = "starting"
-	// SpanRunning: the command ran.
-	SpanRunning SpanKind = "running"
-	// SpanForgotten: the status does not list the attempts of that time any more.
-	SpanForgotten SpanKind = "forgotten"
-)
-
 // Span is a part of the life, in seconds since 1970. To is 0 if it goes on.
 type Span struct {
-	Kind    SpanKind `json:"kind"`
-	From    int64    `json:"from"`
-	To      int64    `json:"to,omitempty"`
-	Attempt int32    `json:"attempt,omitempty"`
+	Kind    story.Kind `json:"kind"`
+	From    int64      `json:"from"`
+	To      int64      `json:"to,omitempty"`
+	Attempt int32      `json:"attempt,omitempty"`
 }
 
 // Attempt is an attempt that ended without success.
@@ -129,12 +116,11 @@ func (b Broker) Key() string { return b.ID }
 // NewLife makes the life of a MiniCluster, which has its defaults. queue is its queue, which may be nil.
 func NewLife(v *state.View, queue *v1alpha2.MiniClusterQueue) (*Life, error) {
 	mc := v.MiniCluster
-	story := storyOf(mc, queue)
 	o, err := state.Observe(*v)
 	if err != nil {
 		return nil, err
 	}
-	l := &Life{Story: []Story{story}}
+	l := &Life{Story: []Story{storyOf(mc, queue)}}
 	pods := v.Brokers()
 	for rank := range o.Brokers {
 		broker := brokerOf(rank, &o.Brokers[rank], o.Admission)
@@ -161,79 +147,49 @@ func storyOf(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) Story {
 		queues[queue.Name] = queue
 	}
 	s := &mc.Status
-	story := Story{MiniCluster: summaryOf(mc, queues), UID: string(mc.UID), Exit: s.ExitCode, Spans: spansOf(mc)}
+	out := Story{MiniCluster: summaryOf(mc, queues), UID: string(mc.UID), Exit: s.ExitCode, Spans: spansOf(mc)}
 	if queue != nil && s.Admission == nil {
 		for _, waiting := range queue.Status.Waiting {
 			if waiting.Namespace == mc.Namespace && waiting.Name == mc.Name {
-				story.Position = waiting.Position
+				out.Position = waiting.Position
 			}
 		}
 	}
 	if len(mc.Spec.Containers) > 0 {
 		c := mc.Spec.FluxContainer()
-		story.Image, story.Command = c.Image, strings.TrimSpace(c.Command)
+		out.Image, out.Command = c.Image, strings.TrimSpace(c.Command)
 	}
 	if a := s.Admission; a != nil {
-		story.Quorum, story.Deadline = a.Quorum, ptr.Deref(a.DeadlineSeconds, 0)
+		out.Quorum, out.Deadline = a.Quorum, ptr.Deref(a.DeadlineSeconds, 0)
 	}
 	if s.RequeueState != nil {
-		story.RequeueAt = seconds(s.RequeueState.RequeueAt)
+		out.RequeueAt = seconds(s.RequeueState.RequeueAt)
 	}
 	for i := range s.Conditions {
 		c := &s.Conditions[i]
-		story.Conditions = append(story.Conditions, Condition{c.Type, string(c.Status), c.Reason, c.Message, c.LastTransitionTime.Unix()})
+		out.Conditions = append(out.Conditions, Condition{c.Type, string(c.Status), c.Reason, c.Message, c.LastTransitionTime.Unix()})
 	}
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
-		story.Attempts = append(story.Attempts, Attempt{
+		out.Attempts = append(out.Attempts, Attempt{
 			Attempt: a.Attempt, Size: a.Size, Admitted: a.Admitted.Unix(), Started: seconds(a.Started), Ended: a.Ended.Unix(), Reason: a.Reason, Message: a.Message,
 		})
 	}
 	if d := s.LastDecision; d != nil {
-		story.Decision = &Decision{At: d.Time.Unix(), Type: d.Type, Reason: d.Reason, Message: d.Message}
+		out.Decision = &Decision{At: d.Time.Unix(), Type: d.Type, Reason: d.Reason, Message: d.Message}
 	}
-	return story
+	return out
 }
 
-// mostAttempts is how many attempts a status lists.
-const mostAttempts = 10
-
 // spansOf are the parts of a life, without gaps.
-func spansOf(mc *v1alpha2.MiniCluster) []Span {
-	s := &mc.Status
-	at := mc.CreationTimestamp.Unix()
-	var spans []Span
-	add := func(kind SpanKind, to int64, attempt int32) {
-		if to == 0 || to > at {
-			spans = append(spans, Span{Kind: kind, From: at, To: to, Attempt: attempt})
-			at = max(at, to)
+func spansOf(mc *v1alpha2.MiniCluster) (spans []Span) {
+	s := story.Of(mc)
+	for _, p := range s.Phases(time.Time{}) {
+		span := Span{Kind: p.Kind, From: p.From.Unix(), Attempt: p.Attempt}
+		if !p.To.IsZero() {
+			span.To = p.To.Unix()
 		}
-	}
-	for i := range s.Attempts {
-		a := &s.Attempts[i]
-		before := SpanWaiting
-		if i == 0 && len(s.Attempts) == mostAttempts {
-			before = SpanForgotten
-		}
-		add(before, a.Admitted.Unix(), 0)
-		if a.Started != nil {
-			add(SpanStarting, a.Started.Unix(), a.Attempt)
-			add(SpanRunning, a.Ended.Unix(), a.Attempt)
-		} else {
-			add(SpanStarting, a.Ended.Unix(), a.Attempt)
-		}
-	}
-	end := seconds(s.CompletionTime)
-	switch a := s.Admission; {
-	case a == nil:
-		add(SpanWaiting, end, 0)
-	case s.StartTime == nil:
-		add(SpanWaiting, a.Time.Unix(), 0)
-		add(SpanStarting, end, a.Attempt)
-	default:
-		add(SpanWaiting, a.Time.Unix(), 0)
-		add(SpanStarting, s.StartTime.Unix(), a.Attempt)
-		add(SpanRunning, end, a.Attempt)
+		spans = append(spans, span)
 	}
 	return spans
 }

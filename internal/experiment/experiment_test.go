@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/story"
 )
 
 const study = `
@@ -465,5 +466,37 @@ func TestScaling(t *testing.T) {
 	rows, alone := Compare(d, d, records, halved[:1])
 	if len(rows) != 3 || len(alone) != 3 || rows[0].Measure.Name != "run time" || math.Abs(rows[0].Ratio.Median-.5) > .04 {
 		t.Errorf("%+v, alone %v", rows, alone)
+	}
+}
+
+// The life of a run has its waits, starts and commands, of all attempts.
+func TestPhases(t *testing.T) {
+	at := func(seconds int) *time.Time { at := time.Unix(int64(seconds), 0); return &at }
+	when := func(seconds int) metav1.Time { return metav1.NewTime(*at(seconds)) }
+	given := []v1alpha2.Attempt{{Size: 4, Admitted: when(10), Ended: when(20)}, {Size: 2, Admitted: when(25), Started: new(when(27)), Ended: when(40)}}
+	for name, tc := range map[string]struct {
+		record Record
+		want   string
+	}{
+		"waits":     {Record{Submitted: at(5)}, "w:5-100"},
+		"runs":      {Record{Submitted: at(5), Admitted: at(6), Started: at(8), Finished: at(30), Size: 3}, "w:5-6 s:6-8x3 r:8-30x3"},
+		"at once":   {Record{Submitted: at(5), Admitted: at(5), Started: at(5), Finished: at(30), Size: 3}, "r:5-30x3"},
+		"no start":  {Record{Submitted: at(5), Admitted: at(6), Size: 3}, "w:5-6 s:6-100x3"},
+		"attempts":  {Record{Submitted: at(5), Admitted: at(50), Started: at(51), Finished: at(60), Size: 1, GivenUp: given}, "w:5-10 s:10-20x4 w:20-25 s:25-27x2 r:27-40x2 w:40-50 s:50-51x1 r:51-60x1"},
+		"gave up":   {Record{Submitted: at(5), Finished: at(40), GivenUp: given}, "w:5-10 s:10-20x4 w:20-25 s:25-27x2 r:27-40x2"},
+		"had ended": {Record{Submitted: at(5), Finished: at(30)}, "w:5-30"},
+	} {
+		var got []string
+		s := tc.record.Story()
+		for _, p := range s.Phases(*at(100)) {
+			text := fmt.Sprintf("%s:%d-%d", p.Kind[:1], p.From.Unix(), p.To.Unix())
+			if p.Kind != story.KindWaiting {
+				text += fmt.Sprintf("x%d", p.Size)
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: got %v, want %s", name, got, tc.want)
+		}
 	}
 }

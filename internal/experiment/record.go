@@ -4,13 +4,14 @@
 package experiment
 
 import (
-	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/story"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
 // Ends of a run that are no state of a MiniCluster.
@@ -64,11 +65,11 @@ type Record struct {
 // NewRecord records the life of a run. mc is the last known state of its MiniCluster, and end is "" or one of the ends
 // that no MiniCluster says of itself.
 func NewRecord(run Run, mc *v1alpha2.MiniCluster, end string) *Record {
+	s := story.Of(mc)
 	r := &Record{
-		Name: run.Name, Case: run.Case, Repetition: run.Repetition, Parameters: run.Parameters, State: StateOf(mc),
-		Submitted: &mc.CreationTimestamp.Time, Wanted: mc.Spec.Size, Tasks: mc.Status.Tasks, Queue: mc.Status.Queue,
-		Started: moment(mc.Status.StartTime), Finished: moment(mc.Status.CompletionTime), ExitCode: mc.Status.ExitCode,
-		GivenUp: mc.Status.EarlierAttempts(),
+		Name: run.Name, Case: run.Case, Repetition: run.Repetition, Parameters: run.Parameters, State: s.State,
+		Submitted: &s.Submitted, Finished: moment(s.Ended), Wanted: s.Wanted, Size: s.Size, Tasks: s.Tasks, Queue: mc.Status.Queue,
+		ExitCode: mc.Status.ExitCode, GivenUp: mc.Status.EarlierAttempts(),
 	}
 	if ready := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionReady); ready != nil {
 		r.Message = ready.Message
@@ -80,13 +81,8 @@ func NewRecord(run Run, mc *v1alpha2.MiniCluster, end string) *Record {
 		r.State, r.Reason = end, end
 	}
 	if a := mc.Status.Admission; a != nil {
-		r.Admitted, r.Size, r.Nodes, r.Wanted = &a.Time.Time, a.Size, a.Nodes, max(a.Wanted, a.Size)
-		if r.Started != nil {
-			r.Size = a.Quorum
-		}
-		if a.Usage != nil && Ended(mc) {
-			r.StartingNodeSeconds = &a.Usage.StartingNodeSeconds
-		}
+		last := s.Attempts[len(s.Attempts)-1]
+		r.Admitted, r.Started, r.Nodes, r.StartingNodeSeconds = &last.Admitted, moment(last.Started), a.Nodes, last.Hostages
 	}
 	if u := mc.Status.Usage; u != nil {
 		r.UsefulNodeSeconds, r.LostNodeSeconds = u.UsefulNodeSeconds, u.LostNodeSeconds
@@ -94,24 +90,47 @@ func NewRecord(run Run, mc *v1alpha2.MiniCluster, end string) *Record {
 	return r
 }
 
-func moment(t *metav1.Time) *time.Time {
-	if t == nil {
-		return nil
+// Story is the life of the run, with the nodes of its last attempt.
+func (r *Record) Story() story.Story {
+	s := story.Story{Name: r.Name, Ended: known(r.Finished), Wanted: r.Wanted, Size: r.Size, Tasks: r.Tasks, State: r.State}
+	s.Submitted = known(r.Submitted)
+	for i := range r.GivenUp {
+		s.Attempts = append(s.Attempts, story.Earlier(r.GivenUp[i]))
 	}
-	return &t.Time
+	if r.Admitted == nil {
+		return s
+	}
+	last := story.Attempt{Size: r.Size, Admitted: *r.Admitted, Started: known(r.Started), Ended: s.Ended, Hostages: r.StartingNodeSeconds}
+	nodes, _ := hostlist.Decode(r.Nodes, mostNodes) // unreadable: none
+	for rank, node := range nodes {
+		last.Stays = append(last.Stays, story.Stay{Rank: rank, Node: node, From: last.Admitted, To: last.Ended})
+	}
+	s.Attempts = append(s.Attempts, last)
+	return s
 }
 
-// StateOf is the state that users see of a MiniCluster.
-func StateOf(mc *v1alpha2.MiniCluster) string {
-	if ready := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionReady); ready != nil {
-		return ready.Reason
+// mostNodes bounds the nodes of a run that are read.
+const mostNodes = 100_000
+
+// moment is a time, or nil if it is not known.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
 	}
-	return v1alpha2.StateQueued
+	return &t
+}
+
+// known is a time, or zero if it is not known.
+func known(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
 }
 
 // Ended reports whether nothing more happens to a MiniCluster by itself.
 func Ended(mc *v1alpha2.MiniCluster) bool {
-	return meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) || StateOf(mc) == v1alpha2.StateRejected
+	return meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) || story.StateOf(mc) == v1alpha2.StateRejected
 }
 
 // Succeeded reports whether the command ended with exit code 0.
@@ -126,21 +145,15 @@ func (r *Record) RunTime() (float64, bool) { return between(r.Started, r.Finishe
 // HostageTime returns the node-seconds during which the run had nodes and its command did not run: of each attempt, the
 // time until the command began, or until the attempt ended. It is false if an end is not known.
 func (r *Record) HostageTime() (nodeSeconds float64, known bool) {
-	for i := range r.GivenUp {
-		a := &r.GivenUp[i]
-		until := a.Ended
-		if a.Started != nil {
-			until = *a.Started
+	s := r.Story()
+	for i := range s.Attempts {
+		held, known := s.Attempts[i].HostageTime()
+		if !known {
+			return nodeSeconds, false
 		}
-		nodeSeconds += float64(a.Size) * max(0, until.Sub(a.Admitted.Time).Seconds())
+		nodeSeconds += held
 	}
-	if r.StartingNodeSeconds != nil {
-		return nodeSeconds + float64(*r.StartingNodeSeconds), true
-	} else if r.Admitted == nil {
-		return nodeSeconds, true
-	}
-	held, known := between(r.Admitted, cmp.Or(r.Started, r.Finished))
-	return nodeSeconds + float64(r.Size)*held, known
+	return nodeSeconds, true
 }
 
 func between(from, to *time.Time) (float64, bool) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/story"
 )
 
 // phase is how far a run has come. It only goes up.
@@ -209,7 +210,7 @@ func (t *Step) wakeAt(at time.Time) {
 func (p *progress) hasFailed() bool {
 	switch p.phase {
 	case ended, recording:
-		return p.end != "" || StateOf(p.mc) != v1alpha2.StateSucceeded
+		return p.end != "" || story.StateOf(p.mc) != v1alpha2.StateSucceeded
 	case recorded, deleting, done:
 		return p.failed
 	}

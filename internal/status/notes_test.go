@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/story"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
@@ -27,10 +28,10 @@ func TestNotes(t *testing.T) {
 		note      *regexp.Regexp
 		want      []string
 	}{
-		"placed":                  {life.Admit{}, nil, PlacedNote, []string{"n[1-2,7]"}},
-		"placed, with a deadline": {life.Admit{}, limited, PlacedNote, []string{"n[1-2,7]"}},
-		"grew":                    {life.Grow{Pods: []elastic.Pod{{Rank: 3, Node: "n8"}, {Rank: 4, Node: "n9"}}}, nil, GrewNote, []string{"3-4", "n[8-9]"}},
-		"left":                    {life.Vacate{Ranks: []int{1, 2}}, nil, LeftNote, []string{"1-2"}},
+		"placed":                  {life.Admit{}, nil, story.PlacedNote, []string{"n[1-2,7]"}},
+		"placed, with a deadline": {life.Admit{}, limited, story.PlacedNote, []string{"n[1-2,7]"}},
+		"grew":                    {life.Grow{Pods: []elastic.Pod{{Rank: 3, Node: "n8"}, {Rank: 4, Node: "n9"}}}, nil, story.GrewNote, []string{"3-4", "n[8-9]"}},
+		"left":                    {life.Vacate{Ranks: []int{1, 2}}, nil, story.LeftNote, []string{"1-2"}},
 	} {
 		in := Input{MiniCluster: fixture.MiniCluster("lmp").Size(4).Defaulted(), Observation: &life.Observation{}, Plan: life.Plan{Step: tc.step, Message: "because"}}
 		text := noteOf(in, &v1alpha2.MiniClusterStatus{Queue: "q", Admission: &v1alpha2.Admission{Size: 3, Nodes: "n[1-2,7]", QueueDeadlines: tc.deadlines}})

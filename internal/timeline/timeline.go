@@ -1,144 +1,119 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timeline records when which MiniCluster held which node, and draws the record: one row per
-// node, one colour per MiniCluster, time to the right. It watches nothing itself: callers report
-// changes with their times, or the record is made from the objects of a cluster.
+// Package timeline draws stories over time: one row per node, one color per MiniCluster, time to the right.
 package timeline
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/story"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
-// Span is the time that one pod held a node.
-type Span struct {
-	MiniCluster string
-	Rank        int
-	// Node is "" if nobody knows the node. Such a span has no row.
-	Node string
-	// Held is when the pod was placed. Freed is when it had ended or was gone, and zero while
-	// the pod holds the node.
-	Held, Freed time.Time
-	// Started is when the command of the pod's attempt started. If it is zero, the time of the Run counts.
-	Started time.Time `json:",omitzero"`
+// Record is what happened on some nodes.
+type Record struct {
+	// Nodes have a row each, also if no story names them.
+	Nodes []string `json:"nodes"`
+	// Begun is when the record begins if it has no stories, and Last is when it was closed.
+	Begun   time.Time     `json:"begun"`
+	Last    time.Time     `json:"last"`
+	Stories []story.Story `json:"stories"`
 }
 
-// Run is the life of one MiniCluster.
-type Run struct {
-	Name string
-	// Size is the number of brokers with which it ran. Wanted is the number that the spec asked
-	// for.
-	Size, Wanted, Tasks int
-	// Submitted, Started and Ended are when the MiniCluster was submitted, and when its command
-	// started and ended. They are zero until then.
-	Submitted, Started, Ended time.Time
-	// State is the last observed state.
-	State string
-}
-
-// Recorder collects spans and runs. It is not safe for use by several goroutines.
-type Recorder struct {
-	nodes []string
-	spans map[string]*Span // by the name that callers give to the pod
-	runs  map[string]*Run
-	begun time.Time
-	last  time.Time
-}
-
-// NewRecorder begins a record of some nodes.
-func NewRecorder(nodes []string, now time.Time) *Recorder {
-	nodes = slices.Clone(nodes)
-	slices.SortFunc(nodes, hostlist.Compare)
-	return &Recorder{nodes: nodes, spans: map[string]*Span{}, runs: map[string]*Run{}, begun: now, last: now}
-}
-
-// Held records that a pod holds a node.
-func (r *Recorder) Held(pod string, span Span, now time.Time) {
-	r.last = now
-	if r.spans[pod] == nil {
-		span.Held = now
-		r.spans[pod] = &span
+// NewRecord makes a record of stories. It adds the nodes that they name to the nodes, sorts both, and puts the rest in the
+// order of submission.
+func NewRecord(nodes []string, stories []story.Story, begun, last time.Time) *Record {
+	r := &Record{Nodes: slices.Clone(nodes), Begun: begun, Last: last, Stories: slices.Clone(stories)}
+	for i := range r.Stories {
+		for _, a := range r.Stories[i].Attempts {
+			for _, stay := range a.Stays {
+				r.Nodes = append(r.Nodes, stay.Node)
+			}
+		}
 	}
-}
-
-// Freed records that a pod has ended or is gone.
-func (r *Recorder) Freed(pod string, now time.Time) {
-	r.last = now
-	if span := r.spans[pod]; span != nil && span.Freed.IsZero() {
-		span.Freed = now
-	}
-}
-
-// Seen records the state of a MiniCluster. It ignores the times of run: it takes the time now for
-// changes that it sees for the first time.
-func (r *Recorder) Seen(run Run, started, ended bool, now time.Time) {
-	r.last = now
-	known := r.runs[run.Name]
-	if known == nil {
-		known = &Run{Name: run.Name, Submitted: now}
-		r.runs[run.Name] = known
-	}
-	run.Submitted, run.Started, run.Ended = known.Submitted, known.Started, known.Ended
-	if started && run.Started.IsZero() {
-		run.Started = now
-	}
-	if ended && run.Ended.IsZero() {
-		run.Ended = now
-	}
-	*known = run
-}
-
-// Close records that pods that hold nodes hold them still.
-func (r *Recorder) Close(now time.Time) { r.last = now }
-
-// Runs returns the MiniClusters in the order in which they were first seen.
-func (r *Recorder) Runs() []Run {
-	out := make([]Run, 0, len(r.runs))
-	for _, run := range r.runs {
-		out = append(out, *run)
-	}
-	slices.SortFunc(out, func(a, b Run) int {
+	slices.SortFunc(r.Nodes, hostlist.Compare)
+	r.Nodes = slices.Compact(r.Nodes)
+	slices.SortStableFunc(r.Stories, func(a, b story.Story) int {
 		if c := a.Submitted.Compare(b.Submitted); c != 0 {
 			return c
 		}
 		return hostlist.Compare(a.Name, b.Name)
 	})
-	return out
+	return r
+}
+
+// Objects are what a record is made from. They are not changed.
+type Objects struct {
+	MiniClusters []v1alpha2.MiniCluster
+	// Events are those of the MiniClusters. Without them, the nodes of ended attempts are not known.
+	Events []corev1.Event
+	// Nodes are the names of nodes that have a row also if no MiniCluster names them.
+	Nodes []string
+	// Qualified puts the namespace before the name of a MiniCluster.
+	Qualified bool
+}
+
+// Of makes the record of the time between since and now. The number of attempts whose nodes nobody knows any more is the
+// second result: the record has their time, and no row for them.
+func Of(o *Objects, since, now time.Time) (record *Record, unknown int) {
+	events := map[types.UID][]*corev1.Event{}
+	for i := range o.Events {
+		event := &o.Events[i]
+		events[event.InvolvedObject.UID] = append(events[event.InvolvedObject.UID], event)
+	}
+	var stories []story.Story
+	for i := range o.MiniClusters {
+		mc := &o.MiniClusters[i]
+		s := story.Of(mc, events[mc.UID]...).Since(since)
+		if !s.Ended.IsZero() && !s.Ended.After(since) {
+			continue
+		}
+		if o.Qualified {
+			s.Name = mc.Namespace + "/" + mc.Name
+		}
+		for _, a := range s.Attempts {
+			if len(a.Stays) == 0 {
+				unknown++
+			}
+		}
+		stories = append(stories, s)
+	}
+	return NewRecord(o.Nodes, stories, now, now), unknown
 }
 
 // Usage says how the time of all nodes was spent during the makespan, as shares of 1.
 type Usage struct {
-	// Running is the time in which commands ran. Waiting is the time in which pods held nodes
-	// whose command did not run, since they started or ended. Idle is the rest.
+	// Running is the time in which commands ran. Waiting is the time in which pods held nodes whose command did not run,
+	// since they started or ended. Idle is the rest.
 	Running, Waiting, Idle float64
-	// Makespan is the time from the submission of the first MiniCluster to the end of the last
-	// pod.
+	// Makespan is the time from the submission of the first MiniCluster to the end of the last pod.
 	Makespan time.Duration
 }
 
-// Usage computes the usage from the record.
-func (r *Recorder) Usage() Usage {
-	var u Usage
+// Usage computes the usage from the record. A node with several pods counts once, and as running if the command of one of
+// them runs.
+func (r *Record) Usage() Usage {
 	first, last := r.bounds()
-	u.Makespan = last.Sub(first)
-	total := u.Makespan.Seconds() * float64(len(r.nodes))
+	u := Usage{Makespan: last.Sub(first)}
+	total := u.Makespan.Seconds() * float64(len(r.Nodes))
 	if total <= 0 {
 		return u
 	}
-	// A node with several pods counts once, and as running if the command of one of them runs.
 	running, held := intervals{}, intervals{}
-	for _, span := range r.spans {
-		if span.Node == "" {
-			continue
-		}
-		from, to := span.Held, span.end(r.last)
-		held.add(span.Node, from, to)
-		if start, end := r.commandTime(span); end.After(start) {
-			running.add(span.Node, start, end)
+	for i := range r.Stories {
+		for _, a := range r.Stories[i].Attempts {
+			for _, stay := range a.Stays {
+				held.add(stay.Node, stay.From, story.Earliest(stay.To, r.Last))
+				if from, to, runs := a.Command(stay, r.Last); runs {
+					running.add(stay.Node, from, to)
+				}
+			}
 		}
 	}
 	u.Running = running.seconds() / total
@@ -147,77 +122,24 @@ func (r *Recorder) Usage() Usage {
 	return u
 }
 
-// bounds returns the first and the last moment of the record.
-func (r *Recorder) bounds() (first, last time.Time) {
-	first, last = r.begun, r.begun
-	for i, run := range r.Runs() {
-		if i == 0 {
-			first, last = run.Submitted, run.Submitted
-		}
+// bounds returns the first submission and the end of the last pod.
+func (r *Record) bounds() (first, last time.Time) {
+	first = r.Begun
+	if len(r.Stories) > 0 {
+		first = r.Stories[0].Submitted
 	}
-	for _, span := range r.spans {
-		if end := span.end(r.last); end.After(last) {
-			last = end
+	last = first
+	for i := range r.Stories {
+		for _, a := range r.Stories[i].Attempts {
+			if len(a.Stays) == 0 {
+				last = story.Later(last, story.Earliest(a.Ended, r.Last))
+			}
+			for _, stay := range a.Stays {
+				last = story.Later(last, story.Earliest(stay.To, r.Last))
+			}
 		}
 	}
 	return first, last
-}
-
-// commandTime returns the part of a span in which the command ran.
-func (r *Recorder) commandTime(span *Span) (start, end time.Time) {
-	run := r.runs[span.MiniCluster]
-	if run == nil {
-		return time.Time{}, time.Time{}
-	}
-	started := cmp.Or(span.Started, run.Started)
-	if started.IsZero() {
-		return time.Time{}, time.Time{}
-	}
-	start, end = later(span.Held, started), span.end(r.last)
-	if !run.Ended.IsZero() && run.Ended.Before(end) {
-		end = run.Ended
-	}
-	return start, end
-}
-
-// Wait is a time in which a MiniCluster had no nodes.
-type Wait struct {
-	MiniCluster string
-	From, To    time.Time
-}
-
-// Waits returns the waits, by their begin. A MiniCluster waits while it has no span. After its last span it waits only if
-// it has not ended: its pods may be gone a little before the end is seen.
-func (r *Recorder) Waits() []Wait {
-	held := map[string][]*Span{}
-	for _, span := range r.spans {
-		held[span.MiniCluster] = append(held[span.MiniCluster], span)
-	}
-	var out []Wait
-	for _, run := range r.Runs() {
-		spans := held[run.Name]
-		slices.SortFunc(spans, func(a, b *Span) int { return a.Held.Compare(b.Held) })
-		from, end := run.Submitted, cmp.Or(run.Ended, r.last)
-		ended := !run.Ended.IsZero() && len(spans) > 0
-		for _, span := range spans {
-			if span.Held.After(from) {
-				out = append(out, Wait{run.Name, from, span.Held})
-			}
-			from = later(from, span.end(r.last))
-		}
-		if end.After(from) && !ended {
-			out = append(out, Wait{run.Name, from, end})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Wait) int { return a.From.Compare(b.From) })
-	return out
-}
-
-func (s *Span) end(last time.Time) time.Time {
-	if s.Freed.IsZero() {
-		return last
-	}
-	return s.Freed
 }
 
 // intervals are time intervals by node.
@@ -234,11 +156,7 @@ func (v intervals) seconds() float64 {
 		slices.SortFunc(list, func(a, b [2]time.Time) int { return a[0].Compare(b[0]) })
 		var until time.Time
 		for _, interval := range list {
-			from := interval[0]
-			if from.Before(until) {
-				from = until
-			}
-			if interval[1].After(from) {
+			if from := story.Later(interval[0], until); interval[1].After(from) {
 				total += interval[1].Sub(from).Seconds()
 				until = interval[1]
 			}

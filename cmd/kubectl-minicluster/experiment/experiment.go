@@ -18,6 +18,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	core "github.com/flux-elastic/flux-elastic/internal/experiment"
+	"github.com/flux-elastic/flux-elastic/internal/story"
 )
 
 // New returns the command with all verbs.
@@ -226,7 +227,7 @@ func status(ctx context.Context, s *access.Session, dir string) error {
 	left := 0
 	for i := range there {
 		if mc := &there[i]; !recorded[mc.Name] {
-			states[core.StateOf(mc)]++
+			states[story.StateOf(mc)]++
 			left++
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/internal/chart"
 	"github.com/flux-elastic/flux-elastic/internal/experiment/report"
 )
 
@@ -86,7 +87,7 @@ func readStudy(dir string) (report.Study, error) {
 }
 
 // writeReport writes a page and its drawings.
-func writeReport(out io.Writer, dir string, page []byte, drawings []report.Drawing) error {
+func writeReport(out io.Writer, dir string, page []byte, drawings []chart.Drawing) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func writeReport(out io.Writer, dir string, page []byte, drawings []report.Drawi
 	return nil
 }
 
-func printTable(s *access.Session, table report.Table) error {
+func printTable(s *access.Session, table chart.Table) error {
 	t := s.NewTable()
 	head := make([]string, len(table.Header))
 	for i, name := range table.Header {

@@ -5,7 +5,6 @@
 package timeline
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -71,24 +70,26 @@ func (o *options) run(ctx context.Context, files []string) error {
 	}
 	now := o.Clock.Now()
 	record, unknown := timeline.Of(objects, now.Add(-o.since), now)
-	if len(record.Runs()) == 0 {
+	if len(record.Stories) == 0 {
 		return fmt.Errorf("there was no MiniCluster in the last %s", o.since)
 	}
 	if unknown > 0 {
 		fmt.Fprintf(o.ErrOut, "attempts whose nodes are not drawn, since their events are gone: %d\n", unknown)
 	}
-	draw := record.SVG
+	var drawing []byte
 	if o.output == "html" {
-		draw = record.HTML
+		drawing, err = record.Page().HTML()
+	} else {
+		drawing = record.Plot().File()
 	}
-	if len(files) == 0 {
-		return draw(o.Out)
-	}
-	var drawing bytes.Buffer
-	if err := draw(&drawing); err != nil {
+	if err != nil {
 		return err
 	}
-	return os.WriteFile(files[0], drawing.Bytes(), 0o644)
+	if len(files) == 0 {
+		_, err = o.Out.Write(drawing)
+		return err
+	}
+	return os.WriteFile(files[0], drawing, 0o644)
 }
 
 // read reads what the user may see. Without MiniClusters there is nothing to draw, so that right is needed.

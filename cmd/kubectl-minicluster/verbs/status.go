@@ -20,7 +20,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
-	"github.com/flux-elastic/flux-elastic/internal/timeline"
+	"github.com/flux-elastic/flux-elastic/internal/story"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
@@ -147,7 +147,7 @@ func decisionsOf(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster)
 	if err := c.List(ctx, &list, client.InNamespace(mc.Namespace), client.MatchingFields{"involvedObject.uid": string(mc.UID)}); err != nil {
 		return nil, ignoreForbidden(err)
 	}
-	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return timeline.TimeOf(&a).Compare(timeline.TimeOf(&b)) })
+	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return story.TimeOf(&a).Compare(story.TimeOf(&b)) })
 	return list.Items[max(0, len(list.Items)-mostDecisions):], nil
 }
 
@@ -160,7 +160,7 @@ func showDecisions(s *access.Session, decisions []corev1.Event) error {
 	t := s.NewTable()
 	t.Row("DECISION", "WHEN", "WHAT")
 	for i := range decisions {
-		at := metav1.NewTime(timeline.TimeOf(&decisions[i]))
+		at := metav1.NewTime(story.TimeOf(&decisions[i]))
 		t.Row(decisions[i].Reason, since(&at, s.Clock.Now()), decisions[i].Message)
 	}
 	return t.Flush()

@@ -14,20 +14,15 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/internal/chart"
 	"github.com/flux-elastic/flux-elastic/internal/experiment"
+	"github.com/flux-elastic/flux-elastic/internal/story"
+	"github.com/flux-elastic/flux-elastic/internal/timeline"
 )
 
 // Sizes of drawings, in pixels.
 const (
-	wide   = 980
 	half   = 420
 	height = 280
 )
-
-// Drawing is a plot with its name, which is also that of its file, and a caption.
-type Drawing struct {
-	Name, Caption string
-	Plot          *chart.Plot
-}
 
 // sizes are the sizes wanted, each with its color.
 type sizes struct {
@@ -63,7 +58,7 @@ func nodes(n int32) string {
 }
 
 // scaling draws a measure over the size, and beside it the parallel efficiency.
-func scaling(m experiment.Measure, series []experiment.Series) []Drawing {
+func scaling(m experiment.Measure, series []experiment.Series) []chart.Drawing {
 	var all []float64
 	var at []chart.Tick
 	seen := map[int32]bool{}
@@ -94,9 +89,9 @@ func scaling(m experiment.Measure, series []experiment.Series) []Drawing {
 	}
 	figure.Legend = append(figure.Legend, chart.Entry{Label: "ideal", Class: "line gray dashed"})
 	efficiency.Legend = slices.Clone(figure.Legend)
-	return []Drawing{
-		{"scaling", "Each dot is a run that succeeded, and the line goes through the medians. The ideal begins at the median of the smallest size. Both axes are logarithmic.", figure},
-		{"efficiency", "The speedup over the median of the smallest size, divided by the ratio of the sizes. Dots are medians, and the middle half of the runs is within the bars.", efficiency},
+	return []chart.Drawing{
+		{Name: "scaling", Caption: "Each dot is a run that succeeded, and the line goes through the medians. The ideal begins at the median of the smallest size. Both axes are logarithmic.", Plot: figure},
+		{Name: "efficiency", Caption: "The speedup over the median of the smallest size, divided by the ratio of the sizes. Dots are medians, and the middle half of the runs is within the bars.", Plot: efficiency},
 	}
 }
 
@@ -133,7 +128,7 @@ func drawSeries(figure, efficiency *chart.Plot, m experiment.Measure, s experime
 }
 
 // waits draws which part of the runs had to wait for how long at most.
-func waits(records []*experiment.Record, s sizes) Drawing {
+func waits(records []*experiment.Record, s sizes) chart.Drawing {
 	bySize := map[int32][]float64{}
 	most := 1.0
 	for _, r := range records {
@@ -158,11 +153,11 @@ func waits(records []*experiment.Record, s sizes) Drawing {
 			p.Marks = append(p.Marks, chart.Mark{Shape: chart.Steps, Class: s.class[size], Points: points, Title: nodes(size)})
 		}
 	}
-	return Drawing{"waits", "For each size, the part of the runs that waited for at most so long, from the submission to the last admission.", p}
+	return chart.Drawing{Name: "waits", Caption: "For each size, the part of the runs that waited for at most so long, from the submission to the last admission.", Plot: p}
 }
 
 // got draws how often which size was given for which size wanted.
-func got(records []*experiment.Record, s sizes) Drawing {
+func got(records []*experiment.Record, s sizes) chart.Drawing {
 	counts := map[[2]int32]int{}
 	seen := map[int32]bool{}
 	most := 1
@@ -191,52 +186,20 @@ func got(records []*experiment.Record, s sizes) Drawing {
 			chart.Mark{Shape: chart.Dots, Class: s.class[key[0]] + " pale", Points: at, Radius: max(3, radius*math.Sqrt(float64(counts[key])/float64(most)))},
 			chart.Mark{Shape: chart.Text, Points: at, Title: strconv.Itoa(counts[key])})
 	}
-	return Drawing{"sizes", "How many runs got which size, by the size that they wanted.", p}
+	return chart.Drawing{Name: "sizes", Caption: "How many runs got which size, by the size that they wanted.", Plot: p}
 }
 
-// span is the time of all runs. Its axis is at least some seconds long.
-type span struct {
-	from, to time.Time
-	least    float64
-}
-
-func spanOf(records []*experiment.Record) span {
-	var s span
+// extentOf is the time of all runs.
+func extentOf(records []*experiment.Record) (e timeline.Extent) {
 	for _, r := range records {
-		if r.Submitted != nil && (s.from.IsZero() || r.Submitted.Before(s.from)) {
-			s.from = *r.Submitted
+		if r.Submitted != nil && (e.From.IsZero() || r.Submitted.Before(e.From)) {
+			e.From = *r.Submitted
 		}
 		for _, at := range []*time.Time{r.Submitted, r.Admitted, r.Started, r.Finished} {
-			if at != nil && at.After(s.to) {
-				s.to = *at
+			if at != nil {
+				e.To = story.Later(e.To, *at)
 			}
 		}
 	}
-	return s
-}
-
-// unit is that of the axis: its length in seconds, and its name.
-func (s span) unit() (length float64, name string) {
-	switch seconds := s.seconds(); {
-	case seconds > 5*3600:
-		return 3600, "h"
-	case seconds > 600:
-		return 60, "min"
-	}
-	return 1, "s"
-}
-
-// seconds is the length of the axis.
-func (s span) seconds() float64 { return max(1, s.least, s.to.Sub(s.from).Seconds()) }
-
-// at is where a time is on the axis.
-func (s span) at(t time.Time) float64 {
-	unit, _ := s.unit()
-	return t.Sub(s.from).Seconds() / unit
-}
-
-// axis is the axis of the time.
-func (s span) axis() chart.Axis {
-	unit, name := s.unit()
-	return chart.Axis{Label: "time since the first submission [" + name + "]", Max: s.seconds() / unit}
+	return e
 }

@@ -4,7 +4,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -14,25 +13,26 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/internal/chart"
 	"github.com/flux-elastic/flux-elastic/internal/experiment"
+	"github.com/flux-elastic/flux-elastic/internal/timeline"
 )
 
 // Comparison compares two experiments: as a table for a terminal, as a page, and as drawings.
-func Comparison(a, b Study) (t Table, page []byte, drawings []Drawing, err error) {
+func Comparison(a, b Study) (t chart.Table, page []byte, drawings []chart.Drawing, err error) {
 	rows, alone := experiment.Compare(a.Definition, b.Definition, a.Records, b.Records)
 	if len(rows) == 0 {
 		return t, nil, nil, fmt.Errorf("%s and %s have no case in common of which a run succeeded", a.Where, b.Where)
 	}
 	t = comparisonTable(rows)
-	v := view{
+	v := chart.Page{
 		Title:    a.Definition.Name + " and " + b.Definition.Name,
 		Subtitle: fmt.Sprintf("A is %s, with %d runs. B is %s, with %d runs.", a.Where, len(a.Records), b.Where, len(b.Records)),
 	}
 	if len(alone) > 0 {
 		v.Subtitle += " Without a partner: " + strings.Join(alone, "; ") + "."
 	}
-	add := func(title string, more []Drawing, tables ...Table) {
+	add := func(title string, more []chart.Drawing, tables ...chart.Table) {
 		if len(more)+len(tables) > 0 {
-			v.Sections = append(v.Sections, section{title, inline(more), tables})
+			v.Sections = append(v.Sections, chart.Section{Title: title, Drawings: more, Tables: tables})
 			drawings = append(drawings, more...)
 		}
 	}
@@ -41,12 +41,12 @@ func Comparison(a, b Study) (t Table, page []byte, drawings []Drawing, err error
 	each, wide := sides(a.recorded(), b.recorded())
 	add("Waits, sizes and hostage time", each)
 	add("Over time", wide)
-	page, err = v.render()
+	page, err = v.HTML()
 	return t, page, drawings, err
 }
 
-func comparisonTable(rows []experiment.Comparison) Table {
-	t := Table{Header: []string{"parameters", "measure", "runs A", "runs B", "A", "B", "B / A", "5 % to 95 %"}, Left: 2}
+func comparisonTable(rows []experiment.Comparison) chart.Table {
+	t := chart.Table{Header: []string{"parameters", "measure", "runs A", "runs B", "A", "B", "B / A", "5 % to 95 %"}, Left: 2}
 	for _, r := range rows {
 		ratio, bounds := "–", "–"
 		if r.Ratio.Count > 0 {
@@ -59,7 +59,7 @@ func comparisonTable(rows []experiment.Comparison) Table {
 
 // overlay draws the figure of merit of both over the size, and the parallel efficiency; nothing if there are not several
 // sizes.
-func overlay(a, b Study) []Drawing {
+func overlay(a, b Study) []chart.Drawing {
 	m := a.Definition.Measures()[0]
 	var series []experiment.Series
 	for _, s := range []struct {
@@ -80,20 +80,20 @@ func overlay(a, b Study) []Drawing {
 
 // sides are drawings of two experiments beside each other, with the same axes: small ones, and those over time below each
 // other.
-func sides(a, b []*experiment.Record) (each, wide []Drawing) {
+func sides(a, b []*experiment.Record) (each, wide []chart.Drawing) {
 	sizes := sizesOf(slices.Concat(a, b))
-	spans := [2]span{spanOf(a), spanOf(b)}
-	spans[0].least, spans[1].least = spans[1].seconds(), spans[0].seconds()
-	var small, long [2][]Drawing
+	extents := [2]timeline.Extent{extentOf(a), extentOf(b)}
+	extents[0].Least, extents[1].Least = extents[1].Seconds(), extents[0].Seconds()
+	var small, long [2][]chart.Drawing
 	for i, records := range [][]*experiment.Record{a, b} {
-		small[i] = []Drawing{waits(records, sizes), got(records, sizes), hostage(records, sizes)}
-		long[i] = append(utilization(records, spans[i]), held(records, sizes, spans[i]))
+		small[i] = []chart.Drawing{waits(records, sizes), got(records, sizes), hostage(records, sizes)}
+		long[i] = append(utilization(records, extents[i]), held(records, sizes, extents[i]))
 	}
 	return pairs(small), pairs(long)
 }
 
 // pairs puts the drawings of A and B beside each other.
-func pairs(of [2][]Drawing) (out []Drawing) {
+func pairs(of [2][]chart.Drawing) (out []chart.Drawing) {
 	for i := range of[0] {
 		a, b := of[0][i], of[1][i]
 		for _, axes := range [][2]*chart.Axis{{&a.Plot.X, &b.Plot.X}, {&a.Plot.Y, &b.Plot.Y}} {
@@ -104,7 +104,7 @@ func pairs(of [2][]Drawing) (out []Drawing) {
 		}
 		for _, side := range []struct {
 			name string
-			d    Drawing
+			d    chart.Drawing
 		}{{"A", a}, {"B", b}} {
 			d := side.d
 			d.Name, d.Plot.Title = strings.ToLower(side.name)+"-"+d.Name, side.name+": "+d.Plot.Title
@@ -115,7 +115,7 @@ func pairs(of [2][]Drawing) (out []Drawing) {
 }
 
 // allRatios draws the ratios of each measure that has some.
-func allRatios(rows []experiment.Comparison) (out []Drawing) {
+func allRatios(rows []experiment.Comparison) (out []chart.Drawing) {
 	seen := map[string]bool{}
 	for _, r := range rows {
 		if name := r.Measure.Name; !seen[name] {
@@ -132,7 +132,7 @@ func allRatios(rows []experiment.Comparison) (out []Drawing) {
 var notInFiles = regexp.MustCompile(`[^A-Za-z0-9_.]+`)
 
 // ratios draws the ratio of a measure for each case.
-func ratios(rows []experiment.Comparison, measure string) Drawing {
+func ratios(rows []experiment.Comparison, measure string) chart.Drawing {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r experiment.Comparison) bool { return r.Measure.Name != measure || r.Ratio.Count == 0 })
 	p := &chart.Plot{Title: measure + ", B / A", Width: half, Height: max(60, 26*len(rows)),
 		X: chart.Axis{Label: "ratio", Min: 1, Max: 1}, Y: chart.Axis{Max: float64(len(rows)), Down: true, Bare: true, Ticks: []chart.Tick{}}}
@@ -140,7 +140,6 @@ func ratios(rows []experiment.Comparison, measure string) Drawing {
 		y := float64(i) + .5
 		p.X.Min, p.X.Max = min(p.X.Min, r.Low), max(p.X.Max, r.High)
 		p.Y.Ticks = append(p.Y.Ticks, chart.Tick{At: y, Label: r.Case})
-		p.Left = cmp.Or(max(p.Left, 16+int(6.4*float64(len(r.Case)))), 64)
 		p.Marks = append(p.Marks,
 			chart.Mark{Shape: chart.Line, Class: "c0", Points: []chart.Point{{X: r.Low, Y: y}, {X: r.High, Y: y}}},
 			chart.Mark{Shape: chart.Dots, Class: "c0", Points: []chart.Point{{X: r.Ratio.Median, Y: y}}})
@@ -149,5 +148,5 @@ func ratios(rows []experiment.Comparison, measure string) Drawing {
 	p.X.Min, p.X.Max = p.X.Min-room, p.X.Max+room
 	one := chart.Mark{Shape: chart.Line, Class: "gray dashed", Points: []chart.Point{{X: 1}, {X: 1, Y: p.Y.Max}}}
 	p.Marks = append([]chart.Mark{one}, p.Marks...)
-	return Drawing{"ratio-" + notInFiles.ReplaceAllString(measure, "-"), "The median ratio over all pairs of a run of B and a run of A. The line bounds nine tenths of the pairs.", p}
+	return chart.Drawing{Name: "ratio-" + notInFiles.ReplaceAllString(measure, "-"), Plot: p, Caption: "The median ratio over all pairs of a run of B and a run of A. The line bounds nine tenths of the pairs."}
 }

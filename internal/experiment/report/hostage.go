@@ -11,11 +11,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/experiment"
 )
 
-// Classes that mean the same in all drawings.
-const (
-	hostageClass = "c1"
-	waitClass    = "gray faint"
-)
+// hostageClass means the same in all drawings.
+const hostageClass = "c1"
 
 // spent is how the node-seconds of some runs were spent.
 type spent struct {
@@ -49,7 +46,7 @@ func spending(records []*experiment.Record) (bySize map[int32]*spent, all spent)
 }
 
 // hostage draws how the node-seconds of each size were spent.
-func hostage(records []*experiment.Record, s sizes) Drawing {
+func hostage(records []*experiment.Record, s sizes) chart.Drawing {
 	bySize, all := spending(records)
 	p := &chart.Plot{Title: "Hostage time", Width: half, Height: height,
 		X: chart.Axis{Label: "nodes wanted", Min: -.6, Max: float64(len(s.all)) - .4, Ticks: []chart.Tick{}, Bare: true}, Y: chart.Axis{Label: "node-seconds", Max: 1}}
@@ -81,7 +78,7 @@ func hostage(records []*experiment.Record, s sizes) Drawing {
 		p.Legend = append(p.Legend, chart.Entry{Label: "other commands", Class: "c3"})
 	}
 	p.Legend = append(p.Legend, chart.Entry{Label: "hostage", Class: hostageClass})
-	return Drawing{"hostage", "The node-seconds of all runs, by the size that was wanted. Nodes are hostages while they are held and no command runs on them. Above: the part that was hostage.", p}
+	return chart.Drawing{Name: "hostage", Plot: p, Caption: "The node-seconds of all runs, by the size that was wanted. Nodes are hostages while they are held and no command runs on them. Above: the part that was hostage."}
 }
 
 // percent is a part of all.

@@ -209,21 +209,6 @@ func TestIdeal(t *testing.T) {
 	}
 }
 
-// Times are in units in which they are short, and in the same unit for experiments beside each other.
-func TestUnits(t *testing.T) {
-	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for length, want := range map[time.Duration]string{0: "[s] 1", 2 * time.Minute: "[s] 120", time.Hour: "[min] 60", 10 * time.Hour: "[h] 10"} {
-		axis := span{from: noon, to: noon.Add(length)}.axis()
-		_, unit, _ := strings.Cut(axis.Label, " [")
-		if got := fmt.Sprintf("[%s %g", unit, axis.Max); got != want {
-			t.Errorf("%s: %s, want %s", length, got, want)
-		}
-	}
-	if s := (span{from: noon, to: noon.Add(time.Minute), least: 3600}); s.axis().Max != 60 || s.at(s.to) != 1 {
-		t.Errorf("beside one of an hour: %+v", s.axis())
-	}
-}
-
 // Each size has a bar of its node-seconds, and the part of them that was hostage.
 func TestHostage(t *testing.T) {
 	s := study(t, 40)
@@ -243,44 +228,5 @@ func TestHostage(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// The life of a run has its waits, starts and commands, of all attempts.
-func TestPhases(t *testing.T) {
-	at := func(seconds int) *time.Time { at := time.Unix(int64(seconds), 0); return &at }
-	when := func(seconds int) metav1.Time { return metav1.NewTime(*at(seconds)) }
-	whole := span{from: *at(0), to: *at(100)}
-	given := []v1alpha2.Attempt{{Size: 4, Admitted: when(10), Ended: when(20)}, {Size: 2, Admitted: when(25), Started: new(when(27)), Ended: when(40)}}
-	for name, tc := range map[string]struct {
-		record experiment.Record
-		want   string
-	}{
-		"waits":     {experiment.Record{Submitted: at(5)}, "0:5-100"},
-		"runs":      {experiment.Record{Submitted: at(5), Admitted: at(6), Started: at(8), Finished: at(30), Size: 3}, "0:5-6 1:6-8x3 2:8-30x3"},
-		"at once":   {experiment.Record{Submitted: at(5), Admitted: at(5), Started: at(5), Finished: at(30), Size: 3}, "2:5-30x3"},
-		"no start":  {experiment.Record{Submitted: at(5), Admitted: at(6), Size: 3}, "0:5-6 1:6-100x3"},
-		"attempts":  {experiment.Record{Submitted: at(5), Admitted: at(50), Started: at(51), Finished: at(60), Size: 1, GivenUp: given}, "0:5-10 1:10-20x4 0:20-25 1:25-27x2 2:27-40x2 0:40-50 1:50-51x1 2:51-60x1"},
-		"gave up":   {experiment.Record{Submitted: at(5), Finished: at(40), GivenUp: given}, "0:5-10 1:10-20x4 0:20-25 1:25-27x2 2:27-40x2"},
-		"had ended": {experiment.Record{Submitted: at(5), Finished: at(30)}, "0:5-30"},
-	} {
-		var got []string
-		for _, p := range phases(&tc.record, whole) {
-			text := fmt.Sprintf("%d:%d-%d", p.kind, p.from.Unix(), p.to.Unix())
-			if p.kind != waiting {
-				text += fmt.Sprintf("x%d", p.size)
-			}
-			got = append(got, text)
-		}
-		if strings.Join(got, " ") != tc.want {
-			t.Errorf("%s: got %v, want %s", name, got, tc.want)
-		}
-	}
-}
-
-// Neighboring nodes of a run are one block.
-func TestBlocks(t *testing.T) {
-	if got := blocks([]int{7, 3, 4, 1, 5, 3}); !slices.Equal(got, [][2]int{{1, 1}, {3, 3}, {7, 1}}) {
-		t.Errorf("got %v", got)
 	}
 }

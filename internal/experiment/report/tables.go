@@ -12,8 +12,8 @@ import (
 )
 
 // scalingTable has a row for each size of each series.
-func scalingTable(d *experiment.Definition, m experiment.Measure, records []*experiment.Record) Table {
-	t := Table{Header: []string{"nodes", "runs", m.Label() + ", median", "least", "most", "speedup", "efficiency"}}
+func scalingTable(d *experiment.Definition, m experiment.Measure, records []*experiment.Record) chart.Table {
+	t := chart.Table{Header: []string{"nodes", "runs", m.Label() + ", median", "least", "most", "speedup", "efficiency"}}
 	series := d.Scaling(m, records)
 	named := len(series) > 1
 	if named {
@@ -33,8 +33,8 @@ func scalingTable(d *experiment.Definition, m experiment.Measure, records []*exp
 }
 
 // caseTable has a row for each case, with the median and the range of each measure.
-func caseTable(d *experiment.Definition, records []*experiment.Record) Table {
-	t := Table{Header: []string{"parameters", "runs", "succeeded"}, Left: 1}
+func caseTable(d *experiment.Definition, records []*experiment.Record) chart.Table {
+	t := chart.Table{Header: []string{"parameters", "runs", "succeeded"}, Left: 1}
 	measures := d.Measures()
 	for _, m := range measures {
 		t.Header = append(t.Header, m.Label())
@@ -68,8 +68,8 @@ func spreadText(s experiment.Spread) string {
 }
 
 // runTable has a row for each run.
-func runTable(d *experiment.Definition, records []*experiment.Record) Table {
-	t := Table{Header: []string{"run", "state", "nodes", "parameters", "got", "wanted", "tasks", "attempts"}, Left: 4}
+func runTable(d *experiment.Definition, records []*experiment.Record) chart.Table {
+	t := chart.Table{Header: []string{"run", "state", "nodes", "parameters", "got", "wanted", "tasks", "attempts"}, Left: 4}
 	measures := d.Measures()
 	for _, m := range measures {
 		t.Header = append(t.Header, m.Label())

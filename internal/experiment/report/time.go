@@ -6,72 +6,12 @@ package report
 import (
 	"cmp"
 	"slices"
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/internal/chart"
 	"github.com/flux-elastic/flux-elastic/internal/experiment"
+	"github.com/flux-elastic/flux-elastic/internal/story"
+	"github.com/flux-elastic/flux-elastic/internal/timeline"
 )
-
-// kind is what happens to a run.
-type kind int
-
-const (
-	waiting  kind = iota // it has no nodes
-	starting             // it has nodes, which are hostages: its command does not run
-	running              // its command runs
-)
-
-// phase is a part of the life of a run, with so many nodes.
-type phase struct {
-	kind     kind
-	from, to time.Time
-	size     int32
-}
-
-// phases are the parts of the life of a run, with those of the attempts that were given up.
-func phases(r *experiment.Record, s span) (out []phase) {
-	add := func(kind kind, from, to time.Time, size int32) {
-		if to.After(from) {
-			out = append(out, phase{kind, from, to, size})
-		}
-	}
-	free := *r.Submitted // since when it has no nodes
-	attempt := func(size int32, admitted, started, ended time.Time) {
-		add(waiting, free, admitted, 0)
-		add(starting, admitted, cmp.Or(started, ended), size)
-		if !started.IsZero() {
-			add(running, started, ended, size)
-		}
-		free = ended
-	}
-	for i := range r.GivenUp {
-		a := &r.GivenUp[i]
-		attempt(a.Size, a.Admitted.Time, momentOf(a.Started), a.Ended.Time)
-	}
-	end := s.to
-	if r.Finished != nil {
-		end = *r.Finished
-	}
-	if r.Admitted == nil {
-		add(waiting, free, end, 0)
-		return out
-	}
-	started := time.Time{}
-	if r.Started != nil {
-		started = *r.Started
-	}
-	attempt(r.Size, *r.Admitted, started, end)
-	return out
-}
-
-func momentOf(t *metav1.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.Time
-}
 
 // change is a change of a number at a time, in seconds.
 type change struct {
@@ -96,38 +36,41 @@ func levels(changes []change, last float64) []chart.Point {
 }
 
 // utilization draws how many nodes were held and how many ran a command, and how many runs waited.
-func utilization(records []*experiment.Record, s span) []Drawing {
+func utilization(records []*experiment.Record, e timeline.Extent) []chart.Drawing {
 	var held, busy, queued []change
-	add := func(to *[]change, p phase, n int32) {
-		*to = append(*to, change{s.at(p.from), int(n)}, change{s.at(p.to), -int(n)})
+	add := func(to *[]change, p story.Phase, n int32) {
+		*to = append(*to, change{e.At(p.From), int(n)}, change{e.At(p.To), -int(n)})
 	}
 	for _, r := range records {
-		for _, p := range phases(r, s) {
-			switch p.kind {
-			case waiting:
+		s := r.Story()
+		for _, p := range s.Phases(e.To) {
+			switch p.Kind {
+			case story.KindWaiting:
 				add(&queued, p, 1)
-			case running:
-				add(&busy, p, p.size)
+			case story.KindRunning:
+				add(&busy, p, p.Size)
 				fallthrough
-			default:
-				add(&held, p, p.size)
+			case story.KindStarting:
+				add(&held, p, p.Size)
 			}
 		}
 	}
-	last := s.at(s.to)
-	area := func(name, title, label, caption string, marks ...chart.Mark) Drawing {
+	last := e.At(e.To)
+	area := func(name, title, label, caption string, marks ...chart.Mark) chart.Drawing {
 		most := 1.0
 		for _, mark := range marks {
 			for _, point := range mark.Points {
 				most = max(most, point.Y)
 			}
 		}
-		return Drawing{name, caption, &chart.Plot{Title: title, Width: wide, Height: 170, X: s.axis(), Y: chart.Axis{Label: label, Max: most * 1.05, Whole: true}, Marks: marks}}
+		return chart.Drawing{Name: name, Caption: caption, Plot: &chart.Plot{
+			Title: title, Width: timeline.Width, Height: 170, X: e.Axis(), Y: chart.Axis{Label: label, Max: most * 1.05, Whole: true}, Marks: marks,
+		}}
 	}
 	use := area("utilization", "Nodes in use", "nodes", "The nodes of all runs over time. They are hostages while they are held and no command runs on them.",
 		chart.Mark{Shape: chart.Area, Class: hostageClass, Points: levels(held, last)}, chart.Mark{Shape: chart.Area, Class: "c0", Points: levels(busy, last)})
 	use.Plot.Legend = []chart.Entry{{Label: "a command runs", Class: "c0"}, {Label: "hostage", Class: hostageClass}}
 	queue := area("waiting", "Runs that wait", "runs", "The runs that were submitted and had no nodes.",
 		chart.Mark{Shape: chart.Area, Class: "c4 pale", Points: levels(queued, last)}, chart.Mark{Shape: chart.Steps, Class: "c4", Points: levels(queued, last)})
-	return []Drawing{use, queue}
+	return []chart.Drawing{use, queue}
 }
