@@ -166,6 +166,6 @@ func writeComparison(dir string, results []*clog.Result) error {
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "bench.json"), append(data, '\n'), 0o644),
 		os.WriteFile(filepath.Join(dir, "bench.md"), []byte(text), 0o644),
-		os.WriteFile(filepath.Join(dir, "bench.svg"), []byte(comparison.SVG()), 0o644),
+		os.WriteFile(filepath.Join(dir, "bench.svg"), comparison.SVG(), 0o644),
 	)
 }

@@ -261,11 +261,11 @@ func TestCompare(t *testing.T) {
 	if strings.Contains(text, "unfair") {
 		t.Error("a column without values")
 	}
-	drawing := c.SVG()
+	drawing := string(c.SVG())
 	if err := xml.Unmarshal([]byte(drawing), new(struct{})); err != nil {
 		t.Error(err)
 	}
-	for what, want := range map[string]int{`class="ours"`: 7, `class="peer"`: 13, `class="peer cut"`: 6, ">times the bound<": 1, "unfair": 0} {
+	for what, want := range map[string]int{`class="c0" x`: 7, `class="gray tint2" x`: 13, `class="gray tint2 pale"`: 6, `class="strong"`: 1, ">times the bound<": 1, "unfair": 0} {
 		if got := strings.Count(drawing, what); got != want {
 			t.Errorf("%d times %s in the drawing, want %d", got, what, want)
 		}

@@ -6,21 +6,23 @@ package bench
 import (
 	"cmp"
 	"fmt"
-	"html"
-	"math"
 	"slices"
-	"strings"
+
+	"github.com/flux-elastic/flux-elastic/internal/chart"
 )
 
 // Measures of the drawing, in pixels.
 const (
-	nameWidth   = 190
-	columnWidth = 168
-	barWidth    = 96 // of the longest bar; its value is beside it
+	columnWidth = 130
+	barWidth    = 90 // of the longest bar; its value is beside it
 	rowHeight   = 22
-	margin      = 24
-	titleHeight = 74
-	legend      = 28 // height
+)
+
+// Classes of bars.
+const (
+	oursClass  = "c0"
+	peerClass  = "gray tint2"
+	rangeClass = "line ink"
 )
 
 // drawn are the figures of the drawing.
@@ -28,30 +30,15 @@ var drawn = []string{"ratio", "hostage", "waitP95", "podsPerSecond", "cpuPerPod"
 
 // SVG draws the comparison: a row for each scheduler, and a column for each figure, with the median as
 // a bar and the range as a line.
-func (c *Comparison) SVG() string {
-	var out strings.Builder
-	columns := 0
-	height := margin + legend
-	for _, s := range c.Scenarios {
-		columns = max(columns, len(s.columns()))
-		height += titleHeight + len(s.Rows)*rowHeight + margin
+func (c *Comparison) SVG() []byte {
+	f := &chart.Figure{Legend: []chart.Entry{
+		{Label: "ours", Class: oursClass}, {Label: "other schedulers", Class: peerClass}, {Label: "the range over the seeds; a bar ends at the median", Class: rangeClass},
+		{Label: "pale: not all gangs finished, and bars may be cut", Class: "gray pale"},
+	}}
+	for i := range c.Scenarios {
+		f.Rows = append(f.Rows, c.Scenarios[i].draw())
 	}
-	width := 2*margin + nameWidth + columns*columnWidth
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif" font-size="12" fill="#1f2933">
-<style>.dim{fill:#7b8794} .ours{fill:#1f6feb} .peer{fill:#9aa5b1} .cut{fill-opacity:.35} line{stroke:#1f2933} .rule{stroke:#e4e7eb}</style>
-<rect width="100%%" height="100%%" fill="#fff"/>
-`, width, height, width, height)
-	fmt.Fprintf(&out, `<g transform="translate(%d,%d)"><rect class="ours" width="12" height="12"/><text x="18" y="10">ours</text>
-<rect class="peer" x="64" width="12" height="12"/><text x="82" y="10">other schedulers</text>
-<line x1="200" x2="224" y1="6" y2="6"/><text x="232" y="10">the range over the seeds; a bar ends at the median</text></g>
-`, margin, margin)
-	y := margin + legend
-	for _, s := range c.Scenarios {
-		s.draw(&out, y)
-		y += titleHeight + len(s.Rows)*rowHeight + margin
-	}
-	out.WriteString("</svg>\n")
-	return out.String()
+	return f.File()
 }
 
 // columns returns the figures of the drawing that the scenario has.
@@ -65,61 +52,68 @@ func (s *ScenarioRows) columns() (out []figure) {
 	return out
 }
 
-func (s *ScenarioRows) draw(out *strings.Builder, top int) {
-	columns := s.columns()
-	text := func(x float64, y int, attributes, format string, args ...any) {
-		fmt.Fprintf(out, `<text x="%.1f" y="%d"%s>%s</text>`+"\n", x, y, attributes, html.EscapeString(fmt.Sprintf(format, args...)))
+func (s *ScenarioRows) draw() chart.Row {
+	row := chart.Row{
+		Title: s.Name + ": " + s.What,
+		Note:  fmt.Sprintf("%d gangs with %d pods on %d nodes; no makespan is shorter than %.1f s", s.Gangs, s.Pods, s.Nodes, s.Bound),
 	}
-	text(margin, top+18, ` font-size="17" font-weight="600"`, "%s: %s", s.Name, s.What)
-	text(margin, top+38, ` class="dim"`, "%d gangs with %d pods on %d nodes; no makespan is shorter than %.1f s; pale: not all gangs finished, and bars may be cut", s.Gangs, s.Pods, s.Nodes, s.Bound)
-	for j, f := range columns {
-		better := "more is better"
-		if f.less {
-			better = "less is better"
+	for i, f := range s.columns() {
+		p := s.plot(f)
+		if i == 0 {
+			p.Y.Ticks = s.systems()
 		}
-		x := float64(margin + nameWidth + j*columnWidth)
-		text(x, top+56, ` font-weight="600"`, "%s", f.title)
-		text(x, top+69, ` class="dim" font-size="10"`, "%s", better)
+		row.Plots = append(row.Plots, p)
 	}
-	for i, row := range s.Rows {
-		y := top + titleHeight + i*rowHeight
-		fmt.Fprintf(out, `<line class="rule" x1="%d" x2="%d" y1="%d" y2="%d"/>`+"\n", margin, margin+nameWidth+len(columns)*columnWidth, y, y)
-		weight := ""
-		if row.Ours {
-			weight = ` font-weight="600"`
-		}
-		text(margin, y+15, weight, "%s", row.System)
-		if len(row.Troubles) == row.Runs {
-			text(margin+nameWidth, y+15, ` class="dim"`, "failed")
-		}
-		for j, f := range columns {
-			if v, ok := row.Figures[f.name]; ok {
-				s.bar(out, row, f, v, float64(margin+nameWidth+j*columnWidth), float64(y))
-			}
-		}
-	}
+	return row
 }
 
-// bar draws the value of a figure. The longest bar is of a scheduler that finished all gangs, if there is one.
-func (s *ScenarioRows) bar(out *strings.Builder, row Row, f figure, v Value, x, y float64) {
+// systems are the names of the schedulers, as labels of the rows.
+func (s *ScenarioRows) systems() (out []chart.Tick) {
+	for i, row := range s.Rows {
+		tick := chart.Tick{At: float64(i) + .5, Label: row.System}
+		if len(row.Troubles) == row.Runs {
+			tick.Label += " (failed)"
+		}
+		if row.Ours {
+			tick.Class = "strong"
+		}
+		out = append(out, tick)
+	}
+	return out
+}
+
+// plot draws the values of a figure. The longest bar is of a scheduler that finished all gangs, if there is one.
+func (s *ScenarioRows) plot(f figure) *chart.Plot {
+	p := &chart.Plot{Title: f.title, Note: "more is better", Width: columnWidth, Height: rowHeight * len(s.Rows), Bare: true,
+		X: chart.Axis{Max: columnWidth, Ticks: []chart.Tick{}}, Y: chart.Axis{Max: float64(len(s.Rows)), Down: true, Bare: true, Ticks: []chart.Tick{}}}
+	if f.less {
+		p.Note = "less is better"
+	}
 	finished, all := 0.0, 0.0
-	for _, other := range s.Rows {
-		all = max(all, other.Figures[f.name].Most)
-		if other.Limits == 0 {
-			finished = max(finished, other.Figures[f.name].Most)
+	for _, row := range s.Rows {
+		all = max(all, row.Figures[f.name].Most)
+		if row.Limits == 0 {
+			finished = max(finished, row.Figures[f.name].Most)
 		}
 	}
-	length := func(value float64) float64 { return min(value/math.Max(cmp.Or(finished, all), 1e-9), 1) * barWidth }
-	class := "peer"
-	if row.Ours {
-		class = "ours"
+	length := func(value float64) float64 { return min(value/max(cmp.Or(finished, all), 1e-9), 1) * barWidth }
+	for i, row := range s.Rows {
+		v, ok := row.Figures[f.name]
+		if !ok {
+			continue
+		}
+		class, middle := peerClass, float64(i)+.5
+		if row.Ours {
+			class = oursClass
+		}
+		if row.Limits > 0 {
+			class += " pale"
+		}
+		p.Marks = append(p.Marks, chart.Mark{Shape: chart.Box, Class: class, Points: []chart.Point{{Y: middle - .27}, {X: length(v.Median), Y: middle + .27}}})
+		if v.Least != v.Most {
+			p.Marks = append(p.Marks, chart.Mark{Shape: chart.Line, Class: "ink", Points: []chart.Point{{X: length(v.Least), Y: middle}, {X: length(v.Most), Y: middle}}})
+		}
+		p.Marks = append(p.Marks, chart.Mark{Shape: chart.Beside, Title: fmt.Sprintf(f.format, v.Median), Points: []chart.Point{{X: length(v.Most), Y: middle}}})
 	}
-	if row.Limits > 0 {
-		class += " cut"
-	}
-	fmt.Fprintf(out, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="12" rx="2"/>`+"\n", class, x, y+5, math.Max(length(v.Median), 1))
-	if v.Least != v.Most {
-		fmt.Fprintf(out, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`+"\n", x+length(v.Least), x+length(v.Most), y+11, y+11)
-	}
-	fmt.Fprintf(out, `<text x="%.1f" y="%.1f">`+f.format+"</text>\n", x+length(v.Most)+5, y+15, v.Median)
+	return p
 }
