@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/flux-elastic/flux-elastic/internal/story"
 )
 
 // The phases in the life of a gang, in this order. The comments say when each phase ends.
@@ -137,14 +139,14 @@ func (r *Record) bounds() (first, last time.Time) {
 		}
 		for _, t := range l.tries {
 			for _, pod := range t.pods {
-				last = later(last, pod.ended)
+				last = story.Later(last, pod.ended)
 			}
 		}
 	}
 	if !r.Over() {
-		last = later(last, r.closed)
+		last = story.Later(last, r.closed)
 	}
-	return first, later(first, last)
+	return first, story.Later(first, last)
 }
 
 // courses returns the courses of the gangs that finished, in the order of their admissions.
@@ -175,7 +177,7 @@ func (r *Record) courses() []*course {
 	for i, c := range out {
 		for _, other := range out[:i] {
 			if cmp.Or(other.created.Compare(c.created), cmp.Compare(other.Name, c.Name)) < 0 {
-				c.until[PhaseRoom] = later(c.until[PhaseRoom], other.until[PhaseRoom])
+				c.until[PhaseRoom] = story.Later(c.until[PhaseRoom], other.until[PhaseRoom])
 			}
 		}
 	}
@@ -196,7 +198,7 @@ func (l *life) course() *course {
 		for name, at := range map[string]time.Time{
 			PhaseObjects: pod.made, PhasePinning: pod.pinned, PhaseBinding: pod.bound, PhaseStart: pod.up, PhaseEnd: pod.ended,
 		} {
-			c.until[name] = later(c.until[name], at)
+			c.until[name] = story.Later(c.until[name], at)
 		}
 		if pod.rank == 0 {
 			c.until[PhaseRun] = pod.ended
@@ -205,7 +207,7 @@ func (l *life) course() *course {
 	// Pods and MiniClusters have different watches, so a later change may be seen first.
 	at := l.admissions[len(l.admissions)-1].at
 	for _, name := range phases[1:] {
-		at = later(at, c.until[name])
+		at = story.Later(at, c.until[name])
 		c.until[name] = at
 	}
 	return c
@@ -217,7 +219,7 @@ func (c *course) room(freed map[string][]time.Time) time.Time {
 	for node := range c.nodes {
 		for _, at := range freed[node] {
 			if !at.After(admitted) {
-				room = later(room, at)
+				room = story.Later(room, at)
 			}
 		}
 	}
@@ -246,7 +248,7 @@ func (r *Record) idle(courses []*course, first, last time.Time, spent map[string
 		}
 		waits = append(waits, [2]time.Time{l.submitted, until})
 	}
-	waits = union(waits)
+	waits = story.Union(waits)
 	for _, c := range courses {
 		for node := range c.nodes {
 			byNode[node] = append(byNode[node], c)
@@ -257,7 +259,7 @@ func (r *Record) idle(courses []*course, first, last time.Time, spent map[string
 		rest := func(from, to time.Time) {
 			wanted, held := overlap(waits, from, to), overlap(lost[node], from, to)
 			for _, l := range lost[node] {
-				wanted -= overlap(waits, later(from, l[0]), earlier(to, l[1]))
+				wanted -= overlap(waits, story.Later(from, l[0]), story.Earliest(to, l[1]))
 			}
 			spent[PhaseRoom] += wanted
 			spent[PhaseIdle] += max(0, to.Sub(from).Seconds()) - held - wanted
@@ -266,11 +268,11 @@ func (r *Record) idle(courses []*course, first, last time.Time, spent map[string
 		for i, c := range list {
 			admitted, room := c.until[PhaseDecision], c.until[PhaseRoom]
 			rest(from, room)
-			spent[PhaseDecision] += max(0, admitted.Sub(later(from, room)).Seconds())
+			spent[PhaseDecision] += max(0, admitted.Sub(story.Later(from, room)).Seconds())
 			if i > 0 && overlap(waits, from, admitted) > 0 {
 				gaps = append(gaps, c.nodes[node].pinned.Sub(from).Seconds())
 			}
-			from = later(from, c.nodes[node].ended)
+			from = story.Later(from, c.nodes[node].ended)
 		}
 		rest(from, last)
 	}
@@ -305,21 +307,7 @@ func (r *Record) lost(courses []*course, last time.Time) map[string][][2]time.Ti
 		}
 	}
 	for node, times := range out {
-		out[node] = union(times)
-	}
-	return out
-}
-
-// union merges intervals that overlap, and sorts them.
-func union(times [][2]time.Time) [][2]time.Time {
-	slices.SortFunc(times, func(a, b [2]time.Time) int { return a[0].Compare(b[0]) })
-	var out [][2]time.Time
-	for _, t := range times {
-		if n := len(out); n > 0 && !t[0].After(out[n-1][1]) {
-			out[n-1][1] = later(out[n-1][1], t[1])
-		} else {
-			out = append(out, t)
-		}
+		out[node] = story.Union(times)
 	}
 	return out
 }
@@ -328,7 +316,7 @@ func union(times [][2]time.Time) [][2]time.Time {
 func overlap(times [][2]time.Time, from, to time.Time) float64 {
 	total := 0.0
 	for _, t := range times {
-		total += max(0, earlier(to, t[1]).Sub(later(from, t[0])).Seconds())
+		total += max(0, story.Earliest(to, t[1]).Sub(story.Later(from, t[0])).Seconds())
 	}
 	return total
 }
@@ -346,20 +334,6 @@ func NewSpread(seconds []float64) Spread {
 	}
 	rank := func(q float64) float64 { return sorted[max(0, int(math.Ceil(q*float64(n)))-1)] }
 	return Spread{Count: n, Mean: sum / float64(n), P50: rank(0.5), P95: rank(0.95), P99: rank(0.99), Max: sorted[n-1]}
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // sortedKeys returns the keys of a map in order.

@@ -5,6 +5,8 @@ package clog
 
 import (
 	"time"
+
+	"github.com/flux-elastic/flux-elastic/internal/story"
 )
 
 // Figures are the figures by which schedulers are compared. They follow from the pods alone.
@@ -38,7 +40,7 @@ func (r *Record) Figures(settle time.Duration) Figures {
 			out.LongestHostage = max(out.LongestHostage, longest)
 		}
 		if ran := l.ran(); !ran.IsZero() {
-			started, pods, until = started+1, pods+l.held(), later(until, ran)
+			started, pods, until = started+1, pods+l.held(), story.Later(until, ran)
 			if l.succeeded {
 				wait = ran.Sub(l.submitted)
 			}
@@ -57,18 +59,12 @@ func (r *Record) Figures(settle time.Duration) Figures {
 // hostage returns the time of nodes during which pods of a try were bound, and the command did not
 // run yet, and the longest time of one node.
 func (t *try) hostage(last time.Time) (sum, longest float64) {
+	a := story.Attempt{Started: t.ran}
 	for _, pod := range t.pods {
-		if pod.bound.IsZero() {
-			continue
+		if !pod.bound.IsZero() {
+			seconds := a.Hostage(story.Stay{From: pod.bound, To: pod.ended}, last)
+			sum, longest = sum+seconds, max(longest, seconds)
 		}
-		until := last
-		for _, at := range []time.Time{t.ran, pod.ended} {
-			if !at.IsZero() {
-				until = earlier(until, at)
-			}
-		}
-		seconds := max(0, until.Sub(pod.bound).Seconds())
-		sum, longest = sum+seconds, max(longest, seconds)
 	}
 	return sum, longest
 }
@@ -77,7 +73,7 @@ func (t *try) hostage(last time.Time) (sum, longest float64) {
 func (l *life) ran() time.Time {
 	var ran time.Time
 	for _, t := range l.tries {
-		ran = later(ran, t.ran)
+		ran = story.Later(ran, t.ran)
 	}
 	return ran
 }
@@ -105,7 +101,7 @@ func (r *Record) Shares(settle time.Duration) map[string]float64 {
 		if until := l.ran(); until.IsZero() {
 			_, want[1] = r.bounds()
 		} else {
-			want[1] = later(want[1], until)
+			want[1] = story.Later(want[1], until)
 		}
 		if !ok || l.submitted.Before(want[0]) {
 			want[0] = l.submitted
@@ -117,7 +113,7 @@ func (r *Record) Shares(settle time.Duration) map[string]float64 {
 	}
 	var from, to time.Time
 	for _, want := range wants {
-		from = later(from, want[0].Add(settle))
+		from = story.Later(from, want[0].Add(settle))
 		if to.IsZero() || want[1].Before(to) {
 			to = want[1]
 		}
@@ -141,19 +137,12 @@ func (r *Record) Shares(settle time.Duration) map[string]float64 {
 
 // running returns the time of nodes, in seconds, that the command of a try had between two moments.
 func (t *try) running(from, to time.Time) float64 {
-	if t.ran.IsZero() {
-		return 0
-	}
-	sum := 0.0
+	a, sum := story.Attempt{Started: t.ran}, 0.0
 	for _, pod := range t.pods {
-		if pod.up.IsZero() {
-			continue
+		begin, end, runs := a.Command(story.Stay{From: story.Later(from, pod.up), To: pod.ended}, to)
+		if runs && !pod.up.IsZero() {
+			sum += end.Sub(begin).Seconds()
 		}
-		until := to
-		if !pod.ended.IsZero() {
-			until = earlier(to, pod.ended)
-		}
-		sum += max(0, until.Sub(later(from, later(t.ran, pod.up))).Seconds())
 	}
 	return sum
 }

@@ -159,3 +159,15 @@ func TestHopeless(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+// What a gang's command did in an earlier try says nothing of the last one.
+func TestKnows(t *testing.T) {
+	r := jobs(50, "1 a bb", "2 a uu", "4 a ff", "5 a bb 2")
+	if ran, finished := r.Knows("a"); ran || finished {
+		t.Errorf("ran %t, finished %t", ran, finished)
+	}
+	r = jobs(50, "1 a bb", "2 a uu", "4 a ff", "5 a bb 2", "6 a uu 2", "16 a ss 2")
+	if ran, finished := r.Knows("a"); !ran || !finished {
+		t.Errorf("ran %t, finished %t", ran, finished)
+	}
+}

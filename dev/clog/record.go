@@ -241,10 +241,13 @@ func (r *Record) Finished() int {
 	return n
 }
 
-// Knows reports whether the command of a gang has run, and whether the gang has finished.
+// Knows reports whether the command of a gang has run in its last try, and whether the gang has finished.
 func (r *Record) Knows(gang string) (ran, finished bool) {
 	l := r.lives[gang]
-	return l != nil && !l.ran().IsZero(), l != nil && !l.finished.IsZero()
+	if l == nil {
+		return false, false
+	}
+	return len(l.tries) > 0 && !l.tries[len(l.tries)-1].ran.IsZero(), !l.finished.IsZero()
 }
 
 // Over reports whether all gangs that can run have finished, and none of their pods holds a node.

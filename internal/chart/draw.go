@@ -133,7 +133,7 @@ func (d *drawing) axes() {
 		}
 		fmt.Fprintf(&d.out, `<text class="%s" x="%d" y="%s" text-anchor="end">%s</text>`+"\n", tick.class(), d.left-7, n(y+3.8), html.EscapeString(tick.Label))
 	}
-	if !d.Plot.Bare {
+	if !d.Bare {
 		fmt.Fprintf(&d.out, `<rect class="grid" x="%d" y="%d" width="%d" height="%d"/>`+"\n", d.left, d.top, d.Width, d.Height)
 	}
 	if d.X.Label != "" {

@@ -222,21 +222,3 @@ func (s Story) Since(from time.Time) Story {
 	s.Attempts = attempts
 	return s
 }
-
-// Later is the later one of two times.
-func Later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-// Earliest is the earliest of some times that is not zero.
-func Earliest(times ...time.Time) (first time.Time) {
-	for _, t := range times {
-		if first.IsZero() || !t.IsZero() && t.Before(first) {
-			first = t
-		}
-	}
-	return first
-}

@@ -96,8 +96,8 @@ func TestOf(t *testing.T) {
 			want: "0 n1 10-20@15, 0 n3 30-, 1 m2 10-20@15, 1 n4 30-, wait 0-10, wait 20-30",
 		},
 		"an attempt without its event has no node": {
-			status:  v1alpha2.MiniClusterStatus{Attempts: attempt(10, 20, nil)},
-			want:    "? 10-20, wait 0-10, wait 20-100",
+			status: v1alpha2.MiniClusterStatus{Attempts: attempt(10, 20, nil)},
+			want:   "? 10-20, wait 0-10, wait 20-100",
 		},
 		"ranks that left and came": {
 			status: v1alpha2.MiniClusterStatus{Admission: admission(10, 3, "n[1-3]"), StartTime: pointer(12)},

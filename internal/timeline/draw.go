@@ -96,22 +96,27 @@ func (b *block) parts(until time.Time, part func(kind story.Kind, from, to time.
 	part(story.KindStarting, to, b.stay.To)
 }
 
-// names writes the name of each gang into the largest block in which its command runs, if there is room.
+// names writes the name of each gang into the largest part of neighboring rows in which its command runs, if there is room.
 func (r *Record) names(rows Rows) {
-	largest := make([]*block, len(r.Stories))
+	type part struct{ top, bottom, from, to float64 }
+	open, largest := map[*story.Attempt]part{}, make([]part, len(r.Stories))
 	for _, b := range r.blocks() {
-		if _, _, runs := b.attempt.Command(b.stay, r.Last); runs && (largest[b.gang] == nil || b.bottom-b.top > largest[b.gang].bottom-largest[b.gang].top) {
-			largest[b.gang] = &b
-		}
-	}
-	for i, b := range largest {
-		if b == nil {
+		from, to, runs := b.attempt.Command(b.stay, r.Last)
+		if !runs {
 			continue
 		}
-		from, to, _ := b.attempt.Command(b.stay, r.Last)
-		left, right := rows.At(from), rows.At(to)
-		name := chart.Mark{Shape: chart.Name, Class: chart.Color(i), Title: r.Stories[i].Name, Points: []chart.Point{{X: (left + right) / 2, Y: (b.top + b.bottom) / 2}}}
-		if (b.bottom-b.top)*rows.rowHeight() >= nameHeight+2 && chart.TextWidth(name.Title)+8 <= (right-left)/rows.X.Max*Width {
+		p := part{b.top, b.bottom, rows.At(from), rows.At(to)}
+		if above, ok := open[b.attempt]; ok && above.bottom == p.top {
+			p.top, p.from, p.to = above.top, max(p.from, above.from), min(p.to, above.to)
+		}
+		open[b.attempt] = p
+		if l := &largest[b.gang]; p.bottom-p.top > l.bottom-l.top {
+			*l = p
+		}
+	}
+	for i, p := range largest {
+		name := chart.Mark{Shape: chart.Name, Class: chart.Color(i), Title: r.Stories[i].Name, Points: []chart.Point{{X: (p.from + p.to) / 2, Y: (p.top + p.bottom) / 2}}}
+		if (p.bottom-p.top)*rows.rowHeight() >= nameHeight+2 && chart.TextWidth(name.Title)+8 <= (p.to-p.from)/rows.X.Max*Width {
 			rows.Marks = append(rows.Marks, name)
 		}
 	}

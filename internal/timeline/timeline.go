@@ -105,19 +105,19 @@ func (r *Record) Usage() Usage {
 	if total <= 0 {
 		return u
 	}
-	running, held := intervals{}, intervals{}
+	running, held := map[string][]story.Interval{}, map[string][]story.Interval{}
 	for i := range r.Stories {
 		for _, a := range r.Stories[i].Attempts {
 			for _, stay := range a.Stays {
-				held.add(stay.Node, stay.From, story.Earliest(stay.To, r.Last))
+				held[stay.Node] = append(held[stay.Node], story.Interval{stay.From, story.Earliest(stay.To, r.Last)})
 				if from, to, runs := a.Command(stay, r.Last); runs {
-					running.add(stay.Node, from, to)
+					running[stay.Node] = append(running[stay.Node], story.Interval{from, to})
 				}
 			}
 		}
 	}
-	u.Running = running.seconds() / total
-	u.Waiting = held.seconds()/total - u.Running
+	u.Running = seconds(running) / total
+	u.Waiting = seconds(held)/total - u.Running
 	u.Idle = 1 - u.Running - u.Waiting
 	return u
 }
@@ -142,24 +142,11 @@ func (r *Record) bounds() (first, last time.Time) {
 	return first, last
 }
 
-// intervals are time intervals by node.
-type intervals map[string][][2]time.Time
-
-func (v intervals) add(node string, from, to time.Time) {
-	v[node] = append(v[node], [2]time.Time{from, to})
-}
-
-// seconds returns the sum, over all nodes, of the length of the union of the node's intervals.
-func (v intervals) seconds() float64 {
-	total := 0.0
-	for _, list := range v {
-		slices.SortFunc(list, func(a, b [2]time.Time) int { return a[0].Compare(b[0]) })
-		var until time.Time
-		for _, interval := range list {
-			if from := story.Later(interval[0], until); interval[1].After(from) {
-				total += interval[1].Sub(from).Seconds()
-				until = interval[1]
-			}
+// seconds returns the sum, over all nodes, of the time that at least one of the intervals has.
+func seconds(byNode map[string][]story.Interval) (total float64) {
+	for _, list := range byNode {
+		for _, interval := range story.Union(list) {
+			total += interval[1].Sub(interval[0]).Seconds()
 		}
 	}
 	return total

@@ -82,7 +82,7 @@ func TestDemo(t *testing.T) {
 			t.Errorf("it did not say %q", part)
 		}
 	}
-	if svg, err := os.ReadFile(filepath.Join(dir, "timeline.svg")); err != nil || !strings.Contains(string(svg), "lammps rank 3 on node-") {
+	if svg, err := os.ReadFile(filepath.Join(dir, "timeline.svg")); err != nil || !strings.Contains(string(svg), "lammps, ranks ") {
 		t.Errorf("the timeline does not show lammps: %v", err)
 	}
 	checkNothingRuns(t, dir)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
 // A user with the role edit in one namespace draws what ran there.
@@ -33,7 +34,7 @@ func TestTimelineOfUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"runs rank 0 on " + s.nodes[0], "runs rank 1 on " + s.nodes[1], "waits waited from"} {
+	for _, want := range []string{"runs, ranks 0-1 on " + hostlist.Encode(s.nodes[:2]), "waits waited from"} {
 		if !strings.Contains(string(svg), want) {
 			t.Errorf("without %q: %s", want, svg)
 		}
