@@ -4,6 +4,7 @@
 package lives
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,14 +127,19 @@ func untilRun(last string) string {
 	return "trap 'exit 0' USR1; [[ $FLUX_MINICLUSTER_RESTART == " + last + " ]] || while :; do sleep 0.1; done; sleep 20"
 }
 
+const (
+	started3  = "Started with 3 of 3 brokers, tasks 3 of 3"
+	started2  = "Started with 2 of 2 brokers, tasks 2 of 2"
+	succeeded = v1alpha2.ReasonSucceeded
+	failed    = v1alpha2.ReasonCommandFailed
+)
+
 // All are lives that are the same on nodes of either kind. Three brokers fit; sixteen, which
 // some want, never do.
-func All() []Life {
-	const (
-		started3 = "Started with 3 of 3 brokers, tasks 3 of 3"
-		started2 = "Started with 2 of 2 brokers, tasks 2 of 2"
-	)
-	succeeded, failed := v1alpha2.ReasonSucceeded, v1alpha2.ReasonCommandFailed
+func All() []Life { return slices.Concat(commands(), starts(), changes()) }
+
+// commands are lives of a MiniCluster that ends with its command, or never does.
+func commands() []Life {
 	ends := []Step{{State: v1alpha2.StateRunning, Brokers: 3, Ends: true}}
 	return []Life{{
 		MiniCluster: miniCluster("hello-world", "echo hello world"),
@@ -142,9 +148,6 @@ func All() []Life {
 		MiniCluster: failing("exit-code", "sleep 5; exit 7", "7"),
 		Then:        ends,
 		Told:        []string{"Admitted", started3, failed}, End: ended(failed, 7),
-	}, {
-		MiniCluster: miniCluster("fails-before", "true").PodAnnotation(simulator.LeadFails, simulator.PhaseWaiting).Spec(failsBefore),
-		Told:        []string{"Admitted", failed}, End: ended(failed, 1),
 	}, {
 		MiniCluster: miniCluster("launcher", "flux run -N3 -n3 true").Launcher(),
 		Told:        []string{"Admitted", started3, succeeded}, End: ended(succeeded, 0),
@@ -157,28 +160,22 @@ func All() []Life {
 		Then:        []Step{{State: v1alpha2.StateRunning, Brokers: 3}},
 		Told:        []string{"Admitted", started3},
 	}, {
-		MiniCluster: miniCluster("grows", forEver).Launcher().Size(2).Tasks(2).MaxSize(3).Grow(),
-		Then:        []Step{{State: v1alpha2.StateRunning, Brokers: 3}},
-		Told:        []string{"Admitted", started2, "Grew"},
-	}, {
-		MiniCluster: miniCluster("runs-again", untilRun("2")).WaitForSize(time.Hour).PodAnnotation(simulator.Runtime, "1h").Spec(again),
-		Then: []Step{
-			{State: v1alpha2.StateRunning, Brokers: 3, Patch: `{"spec":{"size":2}}`},
-			{State: v1alpha2.StateRunning, Brokers: 2, Patch: `{"spec":{"size":3}}`, Told: "Restarted"},
-			{State: v1alpha2.StateRunning, Brokers: 3, Ends: true, Told: "Restarted"},
-		},
-		Told: []string{"Admitted", started3, "Restarting", "Restarted", "Grew", "Restarting", "Restarted", succeeded}, End: ended(succeeded, 0),
-	}, {
-		MiniCluster: miniCluster("suspended-saved", untilRun("1")).PodAnnotation(simulator.Runtime, "1h").Spec(saves),
-		Then: []Step{
-			{State: v1alpha2.StateRunning, Brokers: 3, Patch: `{"spec":{"suspend":true}}`},
-			{State: v1alpha2.StateSuspended, Patch: `{"spec":{"suspend":false}}`},
-			{State: v1alpha2.StateRunning, Brokers: 3, Ends: true},
-		},
-		Told: []string{"Admitted", started3, "Warned", "Released", "Admitted", started3, succeeded}, End: ended(succeeded, 0),
-	}, {
 		MiniCluster: miniCluster("services", "until : </dev/tcp/services-services.services/7000; do sleep 1; done").Spec(services),
 		Told:        []string{"Admitted", started3, succeeded}, End: ended(succeeded, 0),
+	}, {
+		MiniCluster: miniCluster("deadline", forEver).Deadline(2),
+		Told:        []string{"Admitted", started3, v1alpha2.ReasonDeadlineExceeded}, End: End{Reason: v1alpha2.ReasonDeadlineExceeded, Log: true},
+	}, {
+		MiniCluster: miniCluster("expires", "true").Spec(expires),
+		Told:        []string{"Admitted", started3, succeeded},
+	}}
+}
+
+// starts are lives of a MiniCluster that does not start as it wants to.
+func starts() []Life {
+	return []Life{{
+		MiniCluster: miniCluster("fails-before", "true").PodAnnotation(simulator.LeadFails, simulator.PhaseWaiting).Spec(failsBefore),
+		Told:        []string{"Admitted", failed}, End: ended(failed, 1),
 	}, {
 		MiniCluster: miniCluster("elastic", "[[ $FLUX_MINICLUSTER_NODES,$FLUX_MINICLUSTER_TASKS == 2,2 ]]").Size(16).Tasks(16).Spec(sizes),
 		Told:        []string{"Admitted", "Started with 2 of 16 brokers, tasks 2 of 16", succeeded}, End: ended(succeeded, 0),
@@ -200,12 +197,31 @@ func All() []Life {
 		MiniCluster: miniCluster("never-starts", "true").Size(2).Tasks(2).
 			Spec(before("w-0-0", never)).PodAnnotation(simulator.NeverStart, "1").Spec(timeouts(time.Second, 6*time.Second)),
 		Told: []string{"Admitted", "GaveUp", "Admitted", v1alpha2.ReasonStartLimit}, End: End{Reason: v1alpha2.ReasonStartLimit},
+	}}
+}
+
+// changes are lives of a MiniCluster that gets other brokers, or gives its nodes back, while its command runs.
+func changes() []Life {
+	return []Life{{
+		MiniCluster: miniCluster("grows", forEver).Launcher().Size(2).Tasks(2).MaxSize(3).Grow(),
+		Then:        []Step{{State: v1alpha2.StateRunning, Brokers: 3}},
+		Told:        []string{"Admitted", started2, "Grew"},
 	}, {
-		MiniCluster: miniCluster("deadline", forEver).Deadline(2),
-		Told:        []string{"Admitted", started3, v1alpha2.ReasonDeadlineExceeded}, End: End{Reason: v1alpha2.ReasonDeadlineExceeded, Log: true},
+		MiniCluster: miniCluster("runs-again", untilRun("2")).WaitForSize(time.Hour).PodAnnotation(simulator.Runtime, "1h").Spec(again),
+		Then: []Step{
+			{State: v1alpha2.StateRunning, Brokers: 3, Patch: `{"spec":{"size":2}}`},
+			{State: v1alpha2.StateRunning, Brokers: 2, Patch: `{"spec":{"size":3}}`, Told: "Restarted"},
+			{State: v1alpha2.StateRunning, Brokers: 3, Ends: true, Told: "Restarted"},
+		},
+		Told: []string{"Admitted", started3, "Restarting", "Restarted", "Grew", "Restarting", "Restarted", succeeded}, End: ended(succeeded, 0),
 	}, {
-		MiniCluster: miniCluster("expires", "true").Spec(expires),
-		Told:        []string{"Admitted", started3, succeeded},
+		MiniCluster: miniCluster("suspended-saved", untilRun("1")).PodAnnotation(simulator.Runtime, "1h").Spec(saves),
+		Then: []Step{
+			{State: v1alpha2.StateRunning, Brokers: 3, Patch: `{"spec":{"suspend":true}}`},
+			{State: v1alpha2.StateSuspended, Patch: `{"spec":{"suspend":false}}`},
+			{State: v1alpha2.StateRunning, Brokers: 3, Ends: true},
+		},
+		Told: []string{"Admitted", started3, "Warned", "Released", "Admitted", started3, succeeded}, End: ended(succeeded, 0),
 	}, {
 		MiniCluster: miniCluster("suspended", "[[ $FLUX_MINICLUSTER_SIZE == 2 ]] || "+forEver).PodAnnotation(simulator.Runtime, "1h").Spec(suspended),
 		Then: []Step{
