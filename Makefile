@@ -227,6 +227,10 @@ test-fluxion: ## Test the module fluxion, also beside Fluxion's own library and 
 	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go -C fluxion test -count=1 $(TEST_ARGS) ./...
 	$(call passed,$@)
 
+.PHONY: test-experiment
+test-experiment: ## Test the tools that need the API alone: experiments, timelines, and their drawings: [TEST_ARGS=]
+	go test $(TEST_ARGS) ./internal/{story,chart,timeline,experiment/...} ./cmd/kubectl-minicluster/{experiment,timeline}
+
 .PHONY: test-browser
 test-browser: ## Test the web page in Chromium, and print figures: [SCREENSHOTS=DIR] [TEST_ARGS=]
 	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "make test-browser needs Chromium: apt-get install chromium" >&2; exit 1; }
