@@ -108,8 +108,9 @@ func (e *experiment) measure(ctx context.Context, cluster *localcluster.Cluster,
 	if err != nil {
 		return nil, err
 	}
+	w.record = record(e.config.Nodes.Count, e.cpu.MilliValue())
 	f := &follower{
-		watcher: w, record: record(e.config.Nodes.Count, e.cpu.MilliValue()), jobs: !e.Scheduler.Ours(),
+		watcher: w, jobs: !e.Scheduler.Ours(),
 		events: map[string]float64{}, pods: map[types.UID]bool{}, sizes: map[string]int{},
 	}
 	say(fmt.Sprintf("submitting %d gangs of %d pods in all", len(e.gangs), clog.Pods(e.gangs)))

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,15 +17,12 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/clog"
-	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
-	"github.com/flux-elastic/flux-elastic/internal/story"
 )
 
 // follower records the changes that it sees.
 type follower struct {
 	*watcher
-	record *clog.Record
 	jobs   bool               // the gangs are Jobs
 	sizes  map[string]int     // of the gangs
 	events map[string]float64 // counts, by reason
@@ -80,14 +76,9 @@ func (f *follower) takeAll(seen change) {
 		return // the first gang
 	}
 	f.take(seen)
-	revision, _ := strconv.ParseUint(seen.object.GetResourceVersion(), 10, 64)
 	switch object := seen.object.(type) {
 	case *corev1.Pod:
-		f.takeMember(object, seen, revision)
-	case *v1alpha2.MiniCluster:
-		if !seen.gone {
-			f.record.TakeStatus(statusOf(object, revision), seen.at)
-		}
+		f.takeMember(object, seen)
 	case *eventsv1.Event:
 		if !seen.gone && !object.CreationTimestamp.Time.Before(f.begun.Truncate(time.Second)) {
 			f.events[object.Reason]++
@@ -121,7 +112,8 @@ func statusOf(mc *v1alpha2.MiniCluster, revision uint64) clog.Status {
 	return s
 }
 
-func (f *follower) takeMember(pod *corev1.Pod, seen change, revision uint64) {
+// takeMember notes whether a pod is to be deleted.
+func (f *follower) takeMember(pod *corev1.Pod, seen change) {
 	m, ok := memberOf(pod)
 	if !ok {
 		return
@@ -130,16 +122,6 @@ func (f *follower) takeMember(pod *corev1.Pod, seen change, revision uint64) {
 		delete(f.pods, pod.UID)
 	} else if m.rank > 0 || f.jobs {
 		f.pods[pod.UID] = true
-	}
-	cpu := state.PodRequests(pod)[corev1.ResourceCPU]
-	f.record.TakePod(clog.Pod{
-		UID: string(pod.UID), Gang: m.gang, Try: m.try, Rank: m.rank,
-		Node: protocol.PinnedNode(pod), Bound: pod.Spec.NodeName != "", Up: pod.Status.Phase == corev1.PodRunning,
-		Ready: isReady(pod), Succeeded: pod.Status.Phase == corev1.PodSucceeded, Ended: seen.gone || protocol.Ended(pod),
-		CPU: cpu.MilliValue(), Revision: revision,
-	}, seen.at)
-	if ran, finished := f.record.Knows(m.gang); f.jobs {
-		f.recorder.Seen(story.Story{Name: m.gang, Size: int32(f.sizes[m.gang]), Wanted: int32(f.sizes[m.gang])}, ran, finished, seen.at)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/story"
 )
 
 // row is one MiniCluster of the table.
@@ -24,6 +25,7 @@ type row struct {
 	name, state, reason        string
 	size, wanted, tasks, nodes int
 	created, ended             time.Time
+	told                       story.Story // by its status
 }
 
 // table shows MiniClusters. On a terminal it redraws a table. Elsewhere it prints a line for each

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/clog"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
-	"github.com/flux-elastic/flux-elastic/internal/story"
 )
 
 var noon = fixture.Noon
@@ -21,7 +21,7 @@ var noon = fixture.Noon
 // waits, and one has finished.
 func seen(t *testing.T) *watcher {
 	t.Helper()
-	w := &watcher{rows: map[string]*row{}, held: map[string]bool{}, recorder: story.NewRecorder(), nodes: []string{"n1", "n2"}, begun: noon}
+	w := &watcher{rows: map[string]*row{}, held: map[string]bool{}, record: clog.NewRecord(2, 0), nodes: []string{"n1", "n2"}, begun: noon}
 	ready := func(state, message string) func(*v1alpha2.MiniClusterStatus) {
 		return func(s *v1alpha2.MiniClusterStatus) {
 			s.Conditions = append(s.Conditions, metav1.Condition{Type: v1alpha2.ConditionReady, Reason: state, Message: message})
@@ -30,7 +30,7 @@ func seen(t *testing.T) *watcher {
 	w.take(change{object: fixture.MiniCluster("small").Size(4).Obj(), at: noon})
 	for _, mc := range []*v1alpha2.MiniCluster{
 		fixture.MiniCluster("small").Size(4).Admitted(1, 2, "n[1-2]").Status(func(s *v1alpha2.MiniClusterStatus) {
-			s.Size, s.Tasks, s.Nodes, s.StartTime = 2, 16, 2, &metav1.Time{Time: noon}
+			s.Size, s.Tasks, s.Nodes, s.StartTime = 2, 16, 2, &metav1.Time{Time: noon.Add(30 * time.Second)}
 		}).Status(ready(v1alpha2.StateRunning, "2 of 2 brokers up")).Obj(),
 		fixture.MiniCluster("next").Size(64).Status(ready(v1alpha2.StateQueued, "Needs room for 64 brokers")).Obj(),
 		fixture.MiniCluster("done").Size(1).Admitted(1, 1, "n1").Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded).

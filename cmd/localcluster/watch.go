@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,8 +25,10 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/clog"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/story"
 	"github.com/flux-elastic/flux-elastic/internal/timeline"
 )
@@ -38,12 +42,12 @@ type change struct {
 
 // watcher follows MiniClusters, or Jobs that are gangs, and their pods, for the table and the timeline.
 type watcher struct {
-	changes  chan change
-	recorder *story.Recorder
-	nodes    []string
-	begun    time.Time
-	rows     map[string]*row
-	held     map[string]bool // pods that hold a node
+	changes chan change
+	record  *clog.Record
+	nodes   []string
+	begun   time.Time
+	rows    map[string]*row
+	held    map[string]bool // pods that hold a node
 }
 
 // newWatcher watches pods and some other kinds of objects.
@@ -58,7 +62,7 @@ func newWatcher(ctx context.Context, config *rest.Config, c client.Client, also 
 	}
 	w := &watcher{
 		changes: make(chan change, 1024), rows: map[string]*row{}, held: map[string]bool{},
-		recorder: story.NewRecorder(), nodes: names, begun: time.Now(),
+		record: clog.NewRecord(len(names), 0), nodes: names, begun: time.Now(),
 	}
 	informers, err := cache.New(config, cache.Options{Scheme: newScheme()})
 	if err != nil {
@@ -131,18 +135,30 @@ func (w *watcher) take(seen change) {
 
 func (w *watcher) takePod(pod *corev1.Pod, gone bool, now time.Time) {
 	m, ok := memberOf(pod)
-	node := protocol.PinnedNode(pod)
-	if !ok || node == "" {
+	node, ended := protocol.PinnedNode(pod), gone || protocol.Ended(pod)
+	if !ok {
+		return
+	}
+	cpu := state.PodRequests(pod)[corev1.ResourceCPU]
+	w.record.TakePod(clog.Pod{
+		UID: string(pod.UID), Gang: m.gang, Try: m.try, Rank: m.rank,
+		Node: node, Bound: pod.Spec.NodeName != "", Up: pod.Status.Phase == corev1.PodRunning,
+		Ready: isReady(pod), Succeeded: pod.Status.Phase == corev1.PodSucceeded, Ended: ended,
+		CPU: cpu.MilliValue(), Revision: revisionOf(pod),
+	}, now)
+	if node == "" {
 		return
 	}
 	name := string(pod.UID)
-	if gone || protocol.Ended(pod) {
+	if w.held[name] = true; ended {
 		delete(w.held, name)
-		w.recorder.Freed(name, now)
-		return
 	}
-	w.held[name] = true
-	w.recorder.Held(name, m.gang, m.rank, node, now)
+}
+
+// revisionOf is the cluster's revision of an object.
+func revisionOf(object client.Object) uint64 {
+	revision, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	return revision
 }
 
 // member says what a pod is in its gang.
@@ -167,6 +183,7 @@ func (w *watcher) takeMiniCluster(mc *v1alpha2.MiniCluster, now time.Time) {
 	if r == nil {
 		r = &row{name: mc.Name, created: mc.CreationTimestamp.Time}
 		w.rows[mc.Name] = r
+		w.record.Submitted(clog.Gang{Name: mc.Name, Size: int(mc.Spec.Size), Min: max(int(mc.Spec.MinSize), 1)}, now)
 	}
 	r.wanted, r.tasks, r.nodes = int(mc.Spec.Size), int(mc.Status.Tasks), int(mc.Status.Nodes)
 	r.size = int(mc.Status.Size)
@@ -177,7 +194,8 @@ func (w *watcher) takeMiniCluster(mc *v1alpha2.MiniCluster, now time.Time) {
 	if finished && r.ended.IsZero() {
 		r.ended = now
 	}
-	w.recorder.Seen(story.Of(mc), mc.Status.StartTime != nil || finished, finished, now)
+	r.told = story.Of(mc)
+	w.record.TakeStatus(statusOf(mc, revisionOf(mc)), now)
 }
 
 func (w *watcher) finished() int {
@@ -195,7 +213,14 @@ func (w *watcher) holding() int { return len(w.held) }
 
 // timeline is what was seen until now.
 func (w *watcher) timeline() *timeline.Record {
-	return timeline.NewRecord(w.nodes, w.recorder.Stories(), w.begun, time.Now())
+	stories := w.record.Stories()
+	for i := range stories {
+		s := &stories[i]
+		if r := w.rows[s.Name]; r != nil {
+			s.Size, s.Wanted, s.Tasks, s.State = r.told.Size, r.told.Wanted, r.told.Tasks, r.told.State
+		}
+	}
+	return timeline.NewRecord(w.nodes, stories, w.begun, time.Now())
 }
 
 func (w *watcher) draw(path string) error {
@@ -215,7 +240,8 @@ func (w *watcher) summary(out io.Writer, svg string) {
 	usage := w.timeline().Usage()
 	fmt.Fprintf(out, "\n%d MiniClusters, %d succeeded, in %.1f s; nodes were running commands %.0f %% of the time, starting or ending %.0f %%, idle %.0f %%\n",
 		len(w.rows), w.succeeded(), usage.Makespan.Seconds(), usage.Running*100, usage.Waiting*100, usage.Idle*100)
-	for _, s := range w.recorder.Stories() {
+	for _, name := range slices.Sorted(maps.Keys(w.rows)) {
+		s := w.rows[name].told
 		if started := s.Started(); s.Size > 0 && s.Size < s.Wanted && !started.IsZero() {
 			fmt.Fprintf(out, "%s wanted %d nodes, and ran after %.0f s on %d, with %d tasks\n", s.Name, s.Wanted, started.Sub(s.Submitted).Seconds(), s.Size, s.Tasks)
 		}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/flux-elastic/flux-elastic/internal/story"
 )
 
 // jobs returns a record of four nodes with gangs that are Jobs of size 2, of two queues. Each line is a
@@ -160,14 +162,43 @@ func TestHopeless(t *testing.T) {
 	}
 }
 
-// What a gang's command did in an earlier try says nothing of the last one.
-func TestKnows(t *testing.T) {
-	r := jobs(50, "1 a bb", "2 a uu", "4 a ff", "5 a bb 2")
-	if ran, finished := r.Knows("a"); ran || finished {
-		t.Errorf("ran %t, finished %t", ran, finished)
+// A try whose pods had nodes is an attempt, and lasts until its pods have ended, or the end of its command is seen.
+func TestStories(t *testing.T) {
+	describe := func(s story.Story) (text string) {
+		for _, p := range s.Phases(at(50)) {
+			text += fmt.Sprintf("%s %g-%g, ", p.Kind, p.From.Sub(at(0)).Seconds(), p.To.Sub(at(0)).Seconds())
+		}
+		return text
 	}
-	r = jobs(50, "1 a bb", "2 a uu", "4 a ff", "5 a bb 2", "6 a uu 2", "16 a ss 2")
-	if ran, finished := r.Knows("a"); !ran || !finished {
-		t.Errorf("ran %t, finished %t", ran, finished)
+	for name, test := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"it waits":      {nil, "waiting 0-50, "},
+		"it runs":       {[]string{"1 a bb", "2 a u-", "4 a -u", "14 a s-", "15 a -s"}, "waiting 0-1, starting 1-4, running 4-15, "},
+		"half of it":    {[]string{"1 a b-"}, "waiting 0-1, starting 1-50, "},
+		"tried twice":   {[]string{"1 a b-", "3 a f-", "8 a bb 2", "9 a uu 2", "16 a ss 2"}, "waiting 0-1, starting 1-3, waiting 3-8, starting 8-9, running 9-16, "},
+		"lost and over": {[]string{"1 a bb", "2 a uu", "4 a ff"}, "waiting 0-1, starting 1-2, running 2-4, waiting 4-50, "},
+		"lost and back": {[]string{"1 a bb", "2 a uu", "4 a ff", "8 a bb 2"}, "waiting 0-1, starting 1-2, running 2-4, waiting 4-8, starting 8-50, "},
+	} {
+		stories := jobs(20, test.lines...).Stories()
+		if got := describe(stories[0]); got != test.want || stories[1].Name != "b" {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+	}
+	// The pods of a MiniCluster are gone before its end is seen.
+	r := NewRecord(2, 1000)
+	for range 2 {
+		r.Submitted(Gang{Name: "a", Size: 1, Min: 1, Run: 10 * time.Second}, at(0))
+	}
+	p := Pod{UID: "p", Gang: "a", Node: "n1"}
+	r.TakePod(p, at(1))
+	p.Ready = true
+	r.TakePod(p, at(2))
+	p.Ended = true
+	r.TakePod(p, at(10))
+	r.TakeStatus(Status{Gang: "a", Finished: true}, at(11))
+	if stories := r.Stories(); len(stories) != 1 || describe(stories[0]) != "waiting 0-1, starting 1-2, running 2-11, " {
+		t.Errorf("%+v", stories)
 	}
 }

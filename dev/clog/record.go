@@ -104,8 +104,11 @@ type podLife struct {
 	boundRevision                  uint64
 }
 
-// Submitted records that a gang is being submitted.
+// Submitted records that a gang is being submitted, if that is not known.
 func (r *Record) Submitted(gang Gang, now time.Time) {
+	if r.lives[gang.Name] != nil {
+		return
+	}
 	r.gangs = append(r.gangs, gang)
 	r.lives[gang.Name] = &life{Gang: gang, submitted: now}
 }
@@ -239,15 +242,6 @@ func (r *Record) Finished() int {
 		}
 	}
 	return n
-}
-
-// Knows reports whether the command of a gang has run in its last try, and whether the gang has finished.
-func (r *Record) Knows(gang string) (ran, finished bool) {
-	l := r.lives[gang]
-	if l == nil {
-		return false, false
-	}
-	return len(l.tries) > 0 && !l.tries[len(l.tries)-1].ran.IsZero(), !l.finished.IsZero()
 }
 
 // Over reports whether all gangs that can run have finished, and none of their pods holds a node.

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package story says what became of a MiniCluster, or of another gang of pods: when it waited for nodes, which nodes it
-// had, and when its command ran. A story comes from a status and events (Of), or from changes that somebody saw
-// (Recorder). It has no client and no clock.
+// had, and when its command ran. A story comes from a status and events, or from what
+// somebody else saw. The package has no client and no clock.
 package story
 
 import (
