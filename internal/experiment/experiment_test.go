@@ -469,6 +469,22 @@ func TestScaling(t *testing.T) {
 	}
 }
 
+// Records that an earlier version wrote are read.
+func TestEarlierRecord(t *testing.T) {
+	records, _, err := ParseLines([]byte(`{"name":"s-1-1","case":1,"repetition":1,"parameters":{"size":"2"},"state":"Succeeded","reason":"Succeeded","submitted":"2026-03-01T12:00:00Z",` +
+		`"admitted":"2026-03-01T12:01:00Z","started":"2026-03-01T12:01:05Z","finished":"2026-03-01T12:02:00Z","wanted":2,"size":2,"tasks":8,"nodes":"n[1-2]","queue":"default","exitCode":0,` +
+		`"givenUp":[{"attempt":1,"size":2,"admitted":"2026-03-01T12:00:10Z","ended":"2026-03-01T12:00:30Z","nodeSeconds":33,"reason":"NotStarted"}],` +
+		`"usefulNodeSeconds":110,"lostNodeSeconds":43,"log":"logs/s-1-1.log","figures":{"loop":1.5}}` + "\n"))
+	if err != nil || len(records) != 1 {
+		t.Fatal(err)
+	}
+	r := records[0]
+	s := r.Story()
+	if hostage, known := r.HostageTime(); !known || hostage != 33+2*5 || len(s.Phases(time.Time{})) != 5 || len(s.Attempts[1].Stays) != 2 || r.Figures["loop"] != 1.5 {
+		t.Errorf("%g, %+v", hostage, s)
+	}
+}
+
 // The life of a run has its waits, starts and commands, of all attempts.
 func TestPhases(t *testing.T) {
 	at := func(seconds int) *time.Time { at := time.Unix(int64(seconds), 0); return &at }

@@ -83,7 +83,11 @@ func Of(mc *v1alpha2.MiniCluster, events ...*corev1.Event) Story {
 
 // Earlier is an attempt that ended before the last one.
 func Earlier(a v1alpha2.Attempt) Attempt {
-	return Attempt{Number: a.Attempt, Size: a.Size, Admitted: a.Admitted.Time, Started: moment(a.Started), Ended: a.Ended.Time}
+	out := Attempt{Number: a.Attempt, Size: a.Size, Admitted: a.Admitted.Time, Started: moment(a.Started), Ended: a.Ended.Time}
+	if a.Started == nil && a.NodeSeconds > 0 { // it may have grown or shrunk
+		out.Hostages = &a.NodeSeconds
+	}
+	return out
 }
 
 func endOf(s *v1alpha2.MiniClusterStatus) time.Time {
