@@ -33,7 +33,7 @@ func drawNodes(dir string, runs []bench.Run, results []*clog.Result) error {
 	panels, titles := map[string][]timeline.Panel{}, map[string]string{}
 	for _, i := range order {
 		record, err := readTimeline(filepath.Join(dir, filepath.FromSlash(runs[i].Dir()), timelineFile))
-		if errors.Is(err, fs.ErrNotExist) { // the run is older than this file
+		if errors.Is(err, fs.ErrNotExist) || err == nil && len(record.Stories) == 0 { // the run is older than this file
 			continue
 		}
 		if err != nil {
