@@ -98,9 +98,27 @@ const (
 	// ReasonNodesRevoked: the autoscaler took the nodes back (CapacityRevoked). The MiniCluster asks
 	// again after a pause.
 	ReasonNodesRevoked = "NodesRevoked"
-	// ReasonNotAllowed: the queue, a quota of the namespace, or a volume does not allow the
-	// MiniCluster now, or ever.
+	// ReasonQueueFull: other MiniClusters have what the queue may have. It starts when enough of them have ended.
+	ReasonQueueFull = "QueueFull"
+	// ReasonUserLimit: other MiniClusters of its user have what the user may have in the queue. It starts when enough of
+	// them have ended.
+	ReasonUserLimit = "UserLimit"
+	// ReasonTooLargeForQueue: the MiniCluster needs more than its queue may ever have, or than its user may ever have in
+	// the queue.
+	ReasonTooLargeForQueue = "TooLargeForQueue"
+	// ReasonDeadlineTooLong: deadlineSeconds or elastic.checkpoint.wait is more than the queue allows.
+	ReasonDeadlineTooLong = "DeadlineTooLong"
+	// ReasonNoSuchQueue: the queue of the MiniCluster does not exist.
+	ReasonNoSuchQueue = "NoSuchQueue"
+	// ReasonQueueSuspended: the queue of the MiniCluster starts nothing (suspended).
+	ReasonQueueSuspended = "QueueSuspended"
+	// ReasonNotAllowed: the namespace of the MiniCluster may not use the queue (namespaceSelector).
 	ReasonNotAllowed = "NotAllowed"
+	// ReasonQuotaExceeded: a ResourceQuota of the namespace does not allow the pods or objects of the MiniCluster now,
+	// or ever.
+	ReasonQuotaExceeded = "QuotaExceeded"
+	// ReasonWaitingForVolume: a volume of the MiniCluster is missing, is not bound yet, or cannot be used by all brokers.
+	ReasonWaitingForVolume = "WaitingForVolume"
 	// ReasonNotChecked: the API server cannot check the pods or objects of the MiniCluster, because
 	// a webhook does not answer; or the manager asks the DNS for other domains first.
 	ReasonNotChecked = "NotChecked"

@@ -129,7 +129,7 @@ type MiniClusterSpec struct {
 	// queue is the MiniClusterQueue in which the MiniCluster waits for nodes. Default: the
 	// queue that the namespace's label flux-framework.org/queue names, or else "default". If
 	// the queue does not exist, the MiniCluster waits until somebody creates it
-	// (Admitted=False, reason NotAllowed).
+	// (Admitted=False, reason NoSuchQueue).
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`

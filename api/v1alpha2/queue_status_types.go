@@ -99,8 +99,7 @@ type WaitingMiniCluster struct {
 	Name string `json:"name"`
 	// position in the queue, from 1.
 	Position int32 `json:"position"`
-	// reason is the reason of the condition Admitted: NeverFits, NotAllowed, NoRoom,
-	// WaitingForSize, WaitingForTurn, or one that begins with Nodes.
+	// reason is the reason of the condition Admitted of the MiniCluster, such as NoRoom or QueueFull.
 	Reason string `json:"reason"`
 	// message explains the reason in a sentence.
 	// +optional

@@ -37,7 +37,9 @@ type Nodes struct{ Running, Starting, Idle, Down int }
 
 // verdicts are the verdicts of the scheduler on MiniClusters that wait.
 var verdicts = []elastic.Verdict{
-	elastic.NeverFits, elastic.NotAllowed, elastic.NoRoom, elastic.WaitingForSize, elastic.WaitingForTurn,
+	elastic.NeverFits, elastic.NoRoom, elastic.WaitingForSize, elastic.WaitingForTurn,
+	elastic.NotAllowed, elastic.NoSuchQueue, elastic.QueueSuspended, elastic.DeadlineTooLong, elastic.TooLargeForQueue,
+	elastic.UserLimit, elastic.QuotaExceeded, elastic.WaitingForVolume, elastic.QueueFull,
 	elastic.NodesRequested, elastic.NodesAccepted, elastic.NodesProvisioned,
 	elastic.NodesTimedOut, elastic.NodesFailed, elastic.NodesExpired, elastic.NodesRevoked,
 }

@@ -42,7 +42,7 @@ func wantsOf(seen *observed) (wants state.Wants, unasked elastic.Offer) {
 	case seen.check.refused != "":
 		wants = state.Wants{Want: state.NodesNow, Pod: seen.check.pod, Services: seen.check.services, Refused: seen.check.refused}
 	case quota.TooLong != "":
-		unasked = elastic.Offer{Verdict: elastic.NotAllowed, Message: quota.TooLong}
+		unasked = elastic.Offer{Verdict: elastic.DeadlineTooLong, Message: quota.TooLong}
 	case quota.Needed() && !quota.Placeable:
 		unasked = elastic.Offer{Verdict: elastic.WaitingForQuota, Message: quota.Message}
 	case quota.Needed() && quota.Outdated: // the manager may have given the quota back

@@ -116,7 +116,7 @@ func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 		in.Check = seen.check.Check
 		switch {
 		case seen.check.refused != "":
-			in.Check = status.Check{Reason: v1alpha2.ReasonNotAllowed, Message: seen.check.refused}
+			in.Check = status.Check{Reason: v1alpha2.ReasonQuotaExceeded, Message: seen.check.refused}
 		case seen.check.unchecked != "":
 			in.Check = status.Check{Reason: v1alpha2.ReasonNotChecked, Message: seen.check.unchecked}
 		}

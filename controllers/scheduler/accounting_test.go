@@ -118,7 +118,7 @@ func TestMeasure(t *testing.T) {
 	if got := q.reports.measured["default"]; got.Waiting["NoRoom"] != 1 || !got.Blocked.Equal(q.now) || got.Patience == 0 {
 		t.Errorf("the queue has %+v", got)
 	}
-	if got := q.reports.measured[""]; got.Waiting["NotAllowed"] != 1 {
+	if got := q.reports.measured[""]; got.Waiting["NoSuchQueue"] != 1 {
 		t.Errorf("queues that do not exist have %+v", got)
 	}
 	nodes := nodesOf(map[string]bool{"a": true, "b": false, "c": true, "d": false}, map[string]bool{"a": true, "b": false})

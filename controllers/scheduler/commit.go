@@ -66,7 +66,7 @@ func isNews(e *entry, d *queue.Decision, now time.Time) bool {
 	if e.decision.Verdict != d.Verdict || len(d.Nodes) > 0 {
 		return true
 	}
-	inTheMiddle := !d.Head && d.Verdict != elastic.NotAllowed && d.Verdict != elastic.NeverFits
+	inTheMiddle := !d.Head && !d.Verdict.Refused()
 	return e.told != d.Message && (!inTheMiddle || now.Sub(e.toldAt) >= newsInterval)
 }
 
@@ -75,7 +75,7 @@ func isNews(e *entry, d *queue.Decision, now time.Time) bool {
 func (c *cycle) admit(d *queue.Decision, e *entry) {
 	namespace, demand := e.Namespace, c.demand(e.miniCluster, e.pod)
 	if why := c.seen.quotas.Refusal(namespace, demand); why != "" {
-		d.Verdict, d.Message, d.Nodes = elastic.NotAllowed, why, nil
+		d.Verdict, d.Message, d.Nodes = elastic.QuotaExceeded, why, nil
 	} else if d.Nodes = c.ledger.Choose(e.ask.At(c.now), d.Nodes); d.Nodes == nil {
 		d.Verdict, d.Message = elastic.NoRoom, "there is room, but the matcher chose no nodes"
 	}

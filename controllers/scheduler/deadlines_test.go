@@ -66,7 +66,7 @@ func TestSchedulerObeysTheLongestDeadline(t *testing.T) {
 	if told := q.cycle(); told != "after long" {
 		t.Errorf("%q are told", told)
 	}
-	q.expect(long, elastic.NotAllowed)
+	q.expect(long, elastic.DeadlineTooLong)
 	if got, want := q.offer(long).Message, "deadlineSeconds 7200 is more than queue default allows (1h)"; got != want {
 		t.Errorf("it is told %q, want %q", got, want)
 	}

@@ -70,8 +70,8 @@ type refusal struct {
 	refused string
 	freed   time.Time
 	before  *quotaView
-	// notAllowed says why the quotas allow no pods now; "" if they do.
-	notAllowed string
+	// overQuota says why the quotas allow no pods now; "" if they do.
+	overQuota string
 }
 
 // moveTo enters it in another queue. What the earlier queue decided does not count any more.
@@ -122,7 +122,7 @@ func (l *line) step(c *cycle) {
 	c.waiting = inLine(c.waiting)
 	for _, e := range c.waiting {
 		c.ask(e)
-		if e.notAllowed != "" && filling[e.Namespace] {
+		if e.overQuota != "" && filling[e.Namespace] {
 			c.lookAgain = elastic.Earliest(c.lookAgain, c.now.Add(quotaInterval))
 		}
 	}
@@ -333,7 +333,7 @@ func (c *cycle) askQuotas(e *entry) {
 	if c.seen.quotas.Limit(namespace) {
 		why = c.seen.quotas.Refusal(namespace, c.demand(e.miniCluster, e.pod))
 	}
-	if e.notAllowed = cmp.Or(why, e.refused); e.refused == "" {
+	if e.overQuota = cmp.Or(why, e.refused); e.refused == "" {
 		return
 	}
 	now := &quotaView{refuses: why != "", limits: c.seen.quotas.Limits(namespace)}

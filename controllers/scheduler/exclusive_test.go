@@ -48,7 +48,7 @@ func TestSchedulerGivesWholeNodes(t *testing.T) {
 	if got := q.offer(guest); got.Verdict != elastic.NoRoom || got.Message != "leaves room for default/waits of queue small, which waits longer" {
 		t.Errorf("a guest: %s %s", got.Verdict, got.Message)
 	}
-	if got := q.offer(huge); got.Verdict != elastic.NotAllowed || got.Message != "needs 24 cpu in whole nodes, queue small may have 16 cpu" {
+	if got := q.offer(huge); got.Verdict != elastic.TooLargeForQueue || got.Message != "needs 24 cpu in whole nodes, queue small may have 16 cpu" {
 		t.Errorf("it waits as %s: %s", got.Verdict, got.Message)
 	}
 	q.Skip(waits.Obj()) // it was suspended, for example

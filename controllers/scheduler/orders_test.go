@@ -354,7 +354,7 @@ func TestSchedulerKeepsQuotas(t *testing.T) {
 	q.offer(second)
 	q.cycle()
 	q.expect(first, elastic.Admitted, "a", "b")
-	q.expect(second, elastic.NotAllowed)
+	q.expect(second, elastic.QuotaExceeded)
 }
 
 // A quota counts a pod before the cache shows the pod, and the pod is kept for, too, until the cache shows it. Nothing else
@@ -369,7 +369,7 @@ func TestSchedulerLooksAtQuotasAgain(t *testing.T) {
 	q.seen.made = map[types.UID]int{"uid-first": 1}
 	q.offer(second)
 	q.cycle()
-	q.expect(second, elastic.NotAllowed)
+	q.expect(second, elastic.QuotaExceeded)
 	if want := q.now.Add(quotaInterval); !q.due.lookAgain.Equal(want) {
 		t.Fatalf("the next look is at %s, want %s", q.due.lookAgain, want)
 	}
@@ -502,7 +502,7 @@ func TestSchedulerChecksRefusedAgain(t *testing.T) {
 			for _, quotas := range [][]*corev1.ResourceQuota{tc.before, tc.same} {
 				q.quotas = quotas
 				q.cycle()
-				refused(elastic.NotAllowed)
+				refused(elastic.QuotaExceeded)
 				if _, _, freed := q.Place(mc); !freed.IsZero() {
 					t.Fatal("the check is repeated without need")
 				}
@@ -512,7 +512,7 @@ func TestSchedulerChecksRefusedAgain(t *testing.T) {
 				t.Errorf("told %q", told)
 			}
 			_, _, freed := q.Place(mc)
-			refused(elastic.NotAllowed)
+			refused(elastic.QuotaExceeded)
 			told := q.cycle()
 			if _, _, then := q.Place(mc); freed.IsZero() || then != freed {
 				t.Errorf("freed at %s, and then at %s; told %q", freed, then, told)

@@ -48,7 +48,12 @@ func (c *cycle) gangsNow(barred func(namespace, queue string) string) {
 			counts[gang.Class], c.wanted[gang.Class] = requests, e.ask
 		}
 		gang.Requests = requests
-		gang.NotAllowed = cmp.Or(barred(e.Namespace, e.queue), e.withoutQuota(), state.TooLong(e.miniCluster, e.queue, e.deadlines), e.notAllowed, e.ask.Reach.Waits)
+		gang.Refused = cmp.Or(
+			elastic.Refuse(elastic.NotAllowed, cmp.Or(barred(e.Namespace, e.queue), e.withoutQuota())),
+			elastic.Refuse(elastic.DeadlineTooLong, state.TooLong(e.miniCluster, e.queue, e.deadlines)),
+			elastic.Refuse(elastic.QuotaExceeded, e.overQuota),
+			elastic.Refuse(elastic.WaitingForVolume, e.ask.Reach.Waits),
+		)
 		if until := e.ask.AvoidUntil; c.now.Before(until) {
 			c.lookAgain = elastic.Earliest(c.lookAgain, until)
 		}

@@ -81,7 +81,7 @@ func TestSchedulerFollowsTheLabel(t *testing.T) {
 	waits := ofUser("waits", "alice", 0)
 	q.offer(waits)
 	q.cycle()
-	q.expect(waits, elastic.NotAllowed)
+	q.expect(waits, elastic.UserLimit)
 	if got, want := q.offer(waits).Message, "queue default runs at most 1 of user alice's MiniClusters at once, and as many run or go first"; got != want {
 		t.Errorf("it is told %q, want %q", got, want)
 	}

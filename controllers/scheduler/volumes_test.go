@@ -140,7 +140,7 @@ func TestSchedulerAwaitsVolumes(t *testing.T) {
 		}
 	}
 	cycle()
-	s.tells(first, pod, elastic.NotAllowed, "there is no PersistentVolumeClaim data")
+	s.tells(first, pod, elastic.WaitingForVolume, "there is no PersistentVolumeClaim data")
 	if s.put(claimOf("other", "x", "")) || s.put(volumeIn("pv", "a")) {
 		t.Error("a cycle is due for an object that nobody waits for")
 	}
@@ -148,12 +148,12 @@ func TestSchedulerAwaitsVolumes(t *testing.T) {
 		t.Fatal("no cycle is due after the claim has come")
 	}
 	cycle()
-	s.tells(first, pod, elastic.NotAllowed, "PersistentVolumeClaim data is not bound to a volume yet, and there is no StorageClass nowhere")
+	s.tells(first, pod, elastic.WaitingForVolume, "PersistentVolumeClaim data is not bound to a volume yet, and there is no StorageClass nowhere")
 	if !s.put(claimOf("data", "nowhere", "later")) {
 		t.Fatal("no cycle is due after the claim was bound")
 	}
 	cycle()
-	s.tells(first, pod, elastic.NotAllowed, "there is no PersistentVolume later")
+	s.tells(first, pod, elastic.WaitingForVolume, "there is no PersistentVolume later")
 	if !s.put(volumeIn("later", "b")) {
 		t.Fatal("no cycle is due after the volume has come")
 	}

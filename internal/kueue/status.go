@@ -124,12 +124,13 @@ func unusable(wl *kueueapi.Workload, in Input) string {
 	case !grant.Placeable:
 		return "" // checks of others take their time
 	}
-	switch in.Offer.Verdict {
-	case elastic.NoRoom, elastic.NeverFits, elastic.WaitingForTurn, elastic.NotAllowed, elastic.NotChecked:
+	switch verdict := in.Offer.Verdict; verdict {
+	case elastic.NoRoom, elastic.QueueFull, elastic.WaitingForTurn, elastic.NotChecked:
 		return in.Offer.Message
-	}
-	if in.Offer.Verdict.LostNodes() {
-		return in.Offer.Message
+	default:
+		if verdict.Refused() || verdict.LostNodes() {
+			return in.Offer.Message
+		}
 	}
 	return ""
 }

@@ -93,16 +93,16 @@ func StartTimeout(mc *v1alpha2.MiniCluster, of elastic.Deadlines) time.Duration 
 // not.
 func TooLong(mc *v1alpha2.MiniCluster, queue string, of elastic.Deadlines) string {
 	if set := setDeadline(mc); of.Max > 0 && set > of.Max {
-		return fmt.Sprintf("deadlineSeconds %d is more than queue %s allows (%s)", int64(set.Seconds()), queue, short(of.Max))
+		return fmt.Sprintf("deadlineSeconds %d is more than queue %s allows (%s)", int64(set.Seconds()), queue, Short(of.Max))
 	}
 	if c := mc.Spec.Elastic.Checkpoint; c != nil && of.Grace > 0 && c.Wait.Duration > of.Grace {
-		return fmt.Sprintf("elastic.checkpoint.wait %s is more than queue %s allows (maxGrace: %s)", short(c.Wait.Duration), queue, short(of.Grace))
+		return fmt.Sprintf("elastic.checkpoint.wait %s is more than queue %s allows (maxGrace: %s)", Short(c.Wait.Duration), queue, Short(of.Grace))
 	}
 	return ""
 }
 
-// short formats a duration without the zeros at its end: 1h.
-func short(d time.Duration) string {
+// Short formats a duration without the zeros at its end: 1h.
+func Short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

@@ -51,7 +51,7 @@ func TestShort(t *testing.T) {
 	for want, d := range map[string]time.Duration{
 		"1h": time.Hour, "1h30m": 90 * time.Minute, "1h0m5s": time.Hour + 5*time.Second, "20m": 20 * time.Minute, "10s": 10 * time.Second, "24h": 24 * time.Hour,
 	} {
-		if got := short(d); got != want {
+		if got := Short(d); got != want {
 			t.Errorf("%s is short for %s, want %s", got, d, want)
 		}
 	}

@@ -26,7 +26,7 @@ func setAccepted(s *v1alpha2.MiniClusterStatus, in Input) {
 	if in.Check.Message != "" {
 		value, message = metav1.ConditionFalse, in.Check.Message
 	}
-	if in.Check.Reason == v1alpha2.ReasonNotAllowed || in.Check.Reason == v1alpha2.ReasonNotChecked {
+	if in.Check.Reason == v1alpha2.ReasonQuotaExceeded || in.Check.Reason == v1alpha2.ReasonNotChecked {
 		value = metav1.ConditionUnknown // the rest could not be checked
 	}
 	set(s, in, v1alpha2.ConditionAccepted, value, in.Check.Reason, message)
@@ -69,12 +69,21 @@ func givenToOthers(s *v1alpha2.MiniClusterStatus) bool {
 var admittedReasons = map[elastic.Verdict]string{
 	"":                      v1alpha2.ReasonWaitingForTurn, // no cycle has run since it was queued
 	elastic.NeverFits:       v1alpha2.ReasonNeverFits,
-	elastic.NotAllowed:      v1alpha2.ReasonNotAllowed,
 	elastic.NotChecked:      v1alpha2.ReasonNotChecked,
 	elastic.WaitingForQuota: v1alpha2.ReasonWaitingForQuota,
 	elastic.NoRoom:          v1alpha2.ReasonNoRoom,
 	elastic.WaitingForSize:  v1alpha2.ReasonWaitingForSize,
 	elastic.WaitingForTurn:  v1alpha2.ReasonWaitingForTurn,
+
+	elastic.NotAllowed:       v1alpha2.ReasonNotAllowed,
+	elastic.NoSuchQueue:      v1alpha2.ReasonNoSuchQueue,
+	elastic.QueueSuspended:   v1alpha2.ReasonQueueSuspended,
+	elastic.DeadlineTooLong:  v1alpha2.ReasonDeadlineTooLong,
+	elastic.TooLargeForQueue: v1alpha2.ReasonTooLargeForQueue,
+	elastic.UserLimit:        v1alpha2.ReasonUserLimit,
+	elastic.QuotaExceeded:    v1alpha2.ReasonQuotaExceeded,
+	elastic.WaitingForVolume: v1alpha2.ReasonWaitingForVolume,
+	elastic.QueueFull:        v1alpha2.ReasonQueueFull,
 
 	elastic.NodesRequested:   v1alpha2.ReasonNodesRequested,
 	elastic.NodesAccepted:    v1alpha2.ReasonNodesAccepted,

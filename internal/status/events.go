@@ -77,9 +77,18 @@ func OtherSize(size int32, s *v1alpha2.MiniClusterStatus, policy life.Policy) []
 var QueuedEvents = map[elastic.Verdict]string{
 	elastic.NeverFits:      corev1.EventTypeWarning,
 	elastic.NoRoom:         corev1.EventTypeNormal,
-	elastic.NotAllowed:     corev1.EventTypeNormal,
 	elastic.NotChecked:     corev1.EventTypeNormal,
 	elastic.WaitingForSize: corev1.EventTypeNormal,
+
+	elastic.NotAllowed:       corev1.EventTypeNormal,
+	elastic.NoSuchQueue:      corev1.EventTypeNormal,
+	elastic.QueueSuspended:   corev1.EventTypeNormal,
+	elastic.DeadlineTooLong:  corev1.EventTypeNormal,
+	elastic.TooLargeForQueue: corev1.EventTypeNormal,
+	elastic.UserLimit:        corev1.EventTypeNormal,
+	elastic.QuotaExceeded:    corev1.EventTypeNormal,
+	elastic.WaitingForVolume: corev1.EventTypeNormal,
+	elastic.QueueFull:        corev1.EventTypeNormal,
 
 	elastic.NodesRequested:   corev1.EventTypeNormal,
 	elastic.NodesAccepted:    corev1.EventTypeNormal,

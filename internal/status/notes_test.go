@@ -16,7 +16,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/story"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
 // The notes are read as they are written.
@@ -37,26 +36,6 @@ func TestNotes(t *testing.T) {
 		text := noteOf(in, &v1alpha2.MiniClusterStatus{Queue: "q", Admission: &v1alpha2.Admission{Size: 3, Nodes: "n[1-2,7]", QueueDeadlines: tc.deadlines}})
 		if got := tc.note.FindStringSubmatch(text); len(got) == 0 || !slices.Equal(got[1:], tc.want) {
 			t.Errorf("%s: %q is read as %q", name, text, got)
-		}
-	}
-}
-
-// How much room there is, is read as the matcher writes it.
-func TestRoomNote(t *testing.T) {
-	for want, r := range map[string]fluxion.Refusal{
-		"3":  {Least: 8, Nodes: 96, Free: 3, Fits: 3, Reasons: []fluxion.Reason{{Text: "in use", Nodes: 93}}},
-		"1":  {Least: 8, Nodes: 96, Free: 1, Fits: 1},
-		"4":  {Least: 8, Nodes: 96, Free: 9, Fits: 4, Level: "rack"},
-		"96": {Least: 100, Nodes: 96, Never: true, Capacity: 96},
-		"16": {Least: 100, Nodes: 96, Never: true, Capacity: 16, Level: "rack"},
-		"":   {Least: 8, Nodes: 96},
-	} {
-		got := ""
-		if match := RoomNote.FindStringSubmatch(r.String()); match != nil {
-			got = match[1]
-		}
-		if got != want {
-			t.Errorf("%s: got %q, want %q", r.String(), got, want)
 		}
 	}
 }

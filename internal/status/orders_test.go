@@ -96,8 +96,8 @@ func TestComputeEviction(t *testing.T) {
 	}
 	in.MiniCluster.Status = s
 	in.Plan = life.Plan{Step: life.Wait{}, State: life.StateQueued, Message: "over its capacity"}
-	in.Observation.Offer = elastic.Offer{Verdict: elastic.NotAllowed, Message: "over its capacity"}
-	if s = compute(t, in); said() != "False NotAllowed: Over its capacity" {
+	in.Observation.Offer = elastic.Offer{Verdict: elastic.QueueFull, Message: "over its capacity"}
+	if s = compute(t, in); said() != "False QueueFull: Over its capacity" {
 		t.Errorf("while it waits: %s", said())
 	}
 }

@@ -39,8 +39,24 @@ const (
 	// NeverFits: not even the empty cluster could hold the gang, with the nodes that went away in the last
 	// hour.
 	NeverFits Verdict = "NeverFits"
-	// NotAllowed: its queue, a quota, or a volume does not let the gang start.
+	// NotAllowed: its queue does not serve its namespace.
 	NotAllowed Verdict = "NotAllowed"
+	// NoSuchQueue: its queue does not exist.
+	NoSuchQueue Verdict = "NoSuchQueue"
+	// QueueSuspended: its queue starts nothing.
+	QueueSuspended Verdict = "QueueSuspended"
+	// DeadlineTooLong: the gang wants more time than its queue allows.
+	DeadlineTooLong Verdict = "DeadlineTooLong"
+	// TooLargeForQueue: the gang needs more than its queue, or its user in the queue, may ever have.
+	TooLargeForQueue Verdict = "TooLargeForQueue"
+	// UserLimit: the user may not have the gang in its queue beside the user's other gangs.
+	UserLimit Verdict = "UserLimit"
+	// QuotaExceeded: a quota of the namespace does not allow the gang.
+	QuotaExceeded Verdict = "QuotaExceeded"
+	// WaitingForVolume: a volume of the gang is missing.
+	WaitingForVolume Verdict = "WaitingForVolume"
+	// QueueFull: others have what its queue may have.
+	QueueFull Verdict = "QueueFull"
 	// NotChecked: it is not known whether the gang's pods would be accepted.
 	NotChecked Verdict = "NotChecked"
 	// WaitingForQuota: another system, which has the quota, does not let the gang start yet.
@@ -66,6 +82,30 @@ const (
 	// NodesRevoked: the autoscaler took the nodes back. The gang asks again later.
 	NodesRevoked Verdict = "NodesRevoked"
 )
+
+// Refusal says why a gang may not start, whatever is free: by a verdict that Refused reports, and in a sentence. The empty
+// Refusal refuses nothing.
+type Refusal struct {
+	Verdict Verdict
+	Message string
+}
+
+// Refuse is the refusal with a message; the empty one without a message.
+func Refuse(verdict Verdict, message string) Refusal {
+	if message == "" {
+		return Refusal{}
+	}
+	return Refusal{verdict, message}
+}
+
+// Refused reports whether the gang may not start whatever is free. Such a gang blocks no other.
+func (v Verdict) Refused() bool {
+	switch v {
+	case NeverFits, NotAllowed, NoSuchQueue, QueueSuspended, DeadlineTooLong, TooLargeForQueue, UserLimit, QuotaExceeded, WaitingForVolume:
+		return true
+	}
+	return false
+}
 
 // AwaitsNodes reports whether the gang waits for nodes for which an autoscaler was asked.
 func (v Verdict) AwaitsNodes() bool {

@@ -61,7 +61,7 @@ func TestDeadlineOfTheQueue(t *testing.T) {
 	}
 	s.await(longer, "told that its deadline is too long", func(mc *v1alpha2.MiniCluster) bool {
 		c := condition(mc, v1alpha2.ConditionAdmitted)
-		return c.Reason == v1alpha2.ReasonNotAllowed && strings.Contains(c.Message, "7200 is more than queue "+s.namespace+" allows (1h)")
+		return c.Reason == v1alpha2.ReasonDeadlineTooLong && strings.Contains(c.Message, "7200 is more than queue "+s.namespace+" allows (1h)")
 	})
 
 	s.patchQueue(`{"spec":{"maxDeadline":"2h"}}`)

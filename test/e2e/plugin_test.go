@@ -129,7 +129,7 @@ func TestPlugin(t *testing.T) {
 
 	p.expectWith(endless, 0, []string{"submit", "-f", "-", "--name=second", "-N2"})
 	p.await(v1alpha2.ReasonNoRoom, "why", "second")
-	p.expect(0, []string{"why", "second"}, "second is Queued", "Needs room for 2 brokers", "What would help: a minSize of 1, for which there is room now", "a right is missing: User", "get resource \"miniclusterqueues\"")
+	p.expect(0, []string{"why", "second"}, "second is Queued", "Needs room for 2 brokers", "What would help: a minSize below 2, if the command can run with fewer brokers", "a right is missing: User", "get resource \"miniclusterqueues\"")
 	p.expect(124, []string{"wait", "second", "--for=admitted", "--timeout=3s"}, "second is Queued (NoRoom): Needs room for 2 brokers", "second is Queued after 3s")
 	p.expect(1, []string{"queue"}, "a right is missing", "list resource \"miniclusterqueues\"")
 	p.expect(1, []string{"nodes"}, "a right is missing", "list resource \"nodes\"")
@@ -150,7 +150,7 @@ func TestPlugin(t *testing.T) {
 	admin.expect(0, []string{"queue", s.namespace}, "1 "+s.namespace+"/second NoRoom", s.namespace+"/first Running 3")
 	admin.expect(0, []string{"queue"}, s.namespace+" 1 1")
 	admin.expect(0, []string{"why", "second"}, "It is number 1 of 1 in queue "+s.namespace)
-	admin.expect(0, []string{"why", "lost"}, "queues here: ", s.namespace)
+	admin.expect(0, []string{"why", "lost"}, "queues that you may use: ", s.namespace)
 	admin.expect(0, []string{"queue", "default"}, "default open")
 	admin.expect(0, []string{"nodes"}, s.namespace+"/first")
 	admin.expect(0, []string{"nodes", "-owide"}, s.namespace+"/first")

@@ -69,11 +69,11 @@ func playEnqueue(s *stage) {
 	s.step(0)
 	s.awaitReason("never", v1alpha2.ReasonNeverFits)
 	s.awaitMessage("never", "the whole cluster of 8 nodes has room for 8")
-	s.awaitReason("over-capacity", v1alpha2.ReasonNotAllowed)
-	s.awaitReason("no-such-queue", v1alpha2.ReasonNotAllowed)
+	s.awaitReason("over-capacity", v1alpha2.ReasonTooLargeForQueue)
+	s.awaitReason("no-such-queue", v1alpha2.ReasonNoSuchQueue)
 	s.awaitMessage("no-such-queue", "nowhere")
 	s.awaitWaiting("default", "never: "+v1alpha2.ReasonNeverFits)
-	s.awaitWaiting("two-nodes", "over-capacity: "+v1alpha2.ReasonNotAllowed)
+	s.awaitWaiting("two-nodes", "over-capacity: "+v1alpha2.ReasonTooLargeForQueue)
 	s.awaitSuccess("behind")
 	if sizes := s.admittedSizes(s.awaitSuccess("smaller")); sizes[0] != 2 {
 		s.t.Errorf("smaller was admitted at %v", sizes)
@@ -82,7 +82,7 @@ func playEnqueue(s *stage) {
 		s.neverHad(name)
 	}
 	s.awaitEvent("never", v1alpha2.ReasonNeverFits)
-	s.awaitEvent("over-capacity", v1alpha2.ReasonNotAllowed)
+	s.awaitEvent("over-capacity", v1alpha2.ReasonTooLargeForQueue)
 	s.create(fixture.Queue("nowhere").New())
 	s.endCommand("no-such-queue")
 	s.awaitSuccess("no-such-queue")
@@ -135,7 +135,7 @@ func playBackfill(s *stage) {
 
 func playDeadlines(s *stage) {
 	s.step(1)
-	s.awaitReason("too-long", v1alpha2.ReasonNotAllowed)
+	s.awaitReason("too-long", v1alpha2.ReasonDeadlineTooLong)
 	s.awaitMessage("too-long", "is more than queue short allows (1m)")
 	s.await("forgotten", "ended by the deadline of its queue", func(mc *v1alpha2.MiniCluster) bool {
 		return condition(mc, v1alpha2.ConditionFinished).Reason == v1alpha2.ReasonDeadlineExceeded && ptr.Deref(mc.Status.Admission.DeadlineSeconds, 0) == 5
@@ -211,7 +211,7 @@ func playUsers(s *stage) {
 	if first, second := s.awaitAdmitted("alice-1"), s.awaitAdmitted("alice-2"); len(s.members(first)) != 4 || len(s.members(second)) != 2 {
 		s.t.Errorf("alice-1 was admitted on %s, alice-2 on %s", first.Status.Admission.Nodes, second.Status.Admission.Nodes)
 	}
-	s.awaitReason("alice-3", v1alpha2.ReasonNotAllowed)
+	s.awaitReason("alice-3", v1alpha2.ReasonUserLimit)
 	s.awaitMessage("alice-3", "queue turns allows user alice 6 at once")
 	s.step(2)
 	s.awaitReason("bob-1", v1alpha2.ReasonNoRoom)
@@ -291,7 +291,7 @@ func playBestEffort(s *stage) {
 	s.awaitRunning("full")
 	s.step(2)
 	s.awaitAdmitted("guest")
-	s.awaitReason("one-too-many", v1alpha2.ReasonNotAllowed)
+	s.awaitReason("one-too-many", v1alpha2.ReasonTooLargeForQueue)
 	s.awaitMessage("one-too-many", "pods")
 	if full := s.get("full"); state(full) != v1alpha2.StateRunning {
 		s.t.Errorf("full is %s", state(full))
@@ -319,7 +319,7 @@ func playExclusive(s *stage) {
 	}
 	s.awaitQueue("limited", "counting whole nodes", func(q *v1alpha2.MiniClusterQueueStatus) bool { return q.Used.Cpu().Value() == 32 })
 	s.step(3)
-	s.awaitReason("one-more", v1alpha2.ReasonNotAllowed)
+	s.awaitReason("one-more", v1alpha2.ReasonQueueFull)
 	s.awaitMessage("one-more", "needs 8 cpu more in whole nodes")
 	s.awaitReason("waits", v1alpha2.ReasonNoRoom)
 	s.awaitMessage("waits", "a whole node each")
@@ -401,23 +401,23 @@ func TestNamespaceChangesQueue(t *testing.T) {
 	setQueue := func(label string) {
 		s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, `{"metadata":{"labels":{%q:%q}}}`, v1alpha2.QueueLabel, label)
 	}
-	isIn := func(queue string) func(mc *v1alpha2.MiniCluster) bool {
+	isIn := func(queue, reason string) func(mc *v1alpha2.MiniCluster) bool {
 		return func(mc *v1alpha2.MiniCluster) bool {
-			return mc.Status.Queue == queue && condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNotAllowed
+			return mc.Status.Queue == queue && condition(mc, v1alpha2.ConditionAdmitted).Reason == reason
 		}
 	}
 	setQueue("missing-" + s.namespace)
 	waiting, named := s.create(s.miniCluster("waiting").Queue("")), s.create(s.miniCluster("named"))
-	s.await(waiting, "in a queue that is missing", isIn("missing-"+s.namespace))
-	s.await(named, "in its suspended queue", isIn(s.namespace))
+	s.await(waiting, "in a queue that is missing", isIn("missing-"+s.namespace, v1alpha2.ReasonNoSuchQueue))
+	s.await(named, "in its suspended queue", isIn(s.namespace, v1alpha2.ReasonQueueSuspended))
 	setQueue(s.namespace)
-	s.await(waiting, "in the suspended queue", isIn(s.namespace))
+	s.await(waiting, "in the suspended queue", isIn(s.namespace, v1alpha2.ReasonQueueSuspended))
 	setQueue("")
 	s.awaitSuccess(waiting)
 	if waiting.Status.Queue != v1alpha2.DefaultQueue {
 		t.Errorf("the MiniCluster was in queue %q", waiting.Status.Queue)
 	}
-	if s.get(named); !isIn(s.namespace)(named) {
+	if s.get(named); !isIn(s.namespace, v1alpha2.ReasonQueueSuspended)(named) {
 		t.Errorf("a MiniCluster that names its queue is in queue %q: %s", named.Status.Queue, state(named))
 	}
 }
@@ -454,7 +454,7 @@ func TestCapacityInPods(t *testing.T) {
 	second := s.create(s.miniCluster("second").Size(2))
 	s.await(second, "told that its queue has no more", func(mc *v1alpha2.MiniCluster) bool {
 		c := condition(mc, v1alpha2.ConditionAdmitted)
-		return c.Reason == v1alpha2.ReasonNotAllowed && strings.Contains(c.Message, "pods")
+		return c.Reason == v1alpha2.ReasonQueueFull && strings.Contains(c.Message, "pods")
 	})
 	s.endCommand(first)
 	s.awaitSuccess(first)
@@ -474,7 +474,7 @@ func TestUserOfANamespace(t *testing.T) {
 	second := s.create(s.miniCluster("second"))
 	s.await(second, "told that its user may have no more", func(mc *v1alpha2.MiniCluster) bool {
 		c := condition(mc, v1alpha2.ConditionAdmitted)
-		return c.Reason == v1alpha2.ReasonNotAllowed && strings.Contains(c.Message, "at most 1 of user "+s.namespace+"'s MiniClusters")
+		return c.Reason == v1alpha2.ReasonUserLimit && strings.Contains(c.Message, "at most 1 of user "+s.namespace+"'s MiniClusters")
 	})
 	eventually(t, func() error {
 		queue := &v1alpha2.MiniClusterQueue{}

@@ -60,7 +60,7 @@ func TestRefusedStorm(t *testing.T) {
 		}
 		for i := range list.Items {
 			switch condition(&list.Items[i], v1alpha2.ConditionAdmitted).Reason {
-			case v1alpha2.ReasonNotAllowed:
+			case v1alpha2.ReasonQuotaExceeded:
 				refused++
 			case "":
 			default:

@@ -133,7 +133,7 @@ func TestNameClashAfterCheck(t *testing.T) {
 	s.patchQueue(`{"spec":{"suspended":true}}`)
 	mc := s.create(s.miniCluster("clash"))
 	s.await(mc, "waiting", func(mc *v1alpha2.MiniCluster) bool {
-		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNotAllowed
+		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonQueueSuspended
 	})
 	foreign := &jobsetapi.JobSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "clash"}, Spec: jobsetapi.JobSetSpec{Suspend: new(true)}}
 	if err := env.client.Create(s.ctx, foreign); err != nil {

@@ -36,7 +36,7 @@ func TestVolumesRestrictNodes(t *testing.T) {
 			return c.Reason == reason && strings.Contains(c.Message, message)
 		})
 	}
-	waits(fits, v1alpha2.ReasonNotAllowed, "There is no PersistentVolumeClaim data")
+	waits(fits, v1alpha2.ReasonWaitingForVolume, "There is no PersistentVolumeClaim data")
 	s.createVolumeOf("data", &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}},
 	}}}})

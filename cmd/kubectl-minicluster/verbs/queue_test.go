@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,7 +22,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
-	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
@@ -68,91 +67,48 @@ func TestQueueDefault(t *testing.T) {
 	}
 }
 
-// What helps one that is not allowed to start depends on why.
-func TestAllowed(t *testing.T) {
-	long := life()
-	long.Spec.DeadlineSeconds, long.Spec.Elastic.Checkpoint = new(int64(7200)), &v1alpha2.Checkpoint{Wait: &metav1.Duration{Duration: time.Hour}}
-	brief := func(of elastic.Deadlines) string { return state.TooLong(long, "short", of) }
-	for message, want := range map[string]string{
-		brief(elastic.Deadlines{Max: time.Hour}):                                                              "submit with -t 1h or less (deadlineSeconds)",
-		brief(elastic.Deadlines{Grace: 2 * time.Minute}):                                                      "an elastic.checkpoint.wait of at most 2m",
-		"There is no queue nosuch":                                                                            "a queue that exists, by submit -q (queues here: default, research)",
-		"Queue small has 16 cpu of 16 cpu in use, needs 8 cpu more":                                           "time: it starts when enough MiniClusters of queue small have ended",
-		"Queue small runs at most 1 of user ada's MiniClusters at once, and as many run or go first":          "time: it starts when enough MiniClusters of its user in queue small have ended",
-		"Needs 4 brokers, queue small allows user ada 4 at once, with what runs or goes first of this user":   "time: it starts when enough MiniClusters of its user in queue small have ended",
-		"Needs 4 brokers, queue small allows user ada 2 at once":                                              "fewer or smaller brokers",
-		"Needs 64 cpu, queue small may have 16 cpu":                                                           "fewer or smaller brokers",
-		"Quota team lets no more than 1 pod be made, 2 are needed; it is 1 in all":                            "fewer or smaller brokers, or a larger ResourceQuota team",
-		"Quota team lets 1 more pod be made by cpu, 2 are needed; 3 of 4 are used":                            "time, until others in the namespace have ended, or a larger ResourceQuota team",
-		"The pods would be refused: exceeded quota: team, requested: pods=1, used: pods=1, limited: pods=1":   "time, until others in the namespace have ended, or a larger ResourceQuota team",
-		"Quota team wants every container to say its memory, and container app does not":                      "memory in the resources of every container, for ResourceQuota team",
-		"The pods would be refused: failed quota: team: must specify limits.cpu for: a; limits.memory for: a": "limits.cpu in the resources of every container, for ResourceQuota team",
-		"Queue small is suspended":                                                                            "the administrator of queue small",
-		"Queue small is not for namespace here: team=a":                                                       "a queue for the namespace, by submit -q (queues here: default, research)",
-		"The namespaceSelector of queue small is wrong: no such operator":                                     "the administrator of queue small",
-		"Needs 64 cpu, of 100 cpu in all 50 cpu are guaranteed to other queues":                               "fewer or smaller brokers, or smaller guarantees of other queues",
-		"Something new": "the administrator of queue default",
+// What helps a MiniCluster that is refused depends on the reason, and on what the user may read.
+func TestHelpFor(t *testing.T) {
+	brief := &v1alpha2.MiniClusterQueue{Spec: v1alpha2.MiniClusterQueueSpec{MaxDeadline: &metav1.Duration{Duration: time.Hour}}}
+	for _, tc := range []struct {
+		reason   string
+		deadline int64
+		queue    *v1alpha2.MiniClusterQueue
+		open     []string
+		want     string
+	}{
+		{v1alpha2.ReasonDeadlineTooLong, 7200, brief, nil, "submit with -t 1h or less (deadlineSeconds)"},
+		{v1alpha2.ReasonDeadlineTooLong, 60, brief, nil, "an elastic.checkpoint.wait of at most 10m"},
+		{v1alpha2.ReasonDeadlineTooLong, 7200, nil, nil, "a shorter time, as the message says"},
+		{v1alpha2.ReasonNoSuchQueue, 0, nil, []string{"default", "research"}, "a queue that exists, by submit -q (queues that you may use: default, research)"},
+		{v1alpha2.ReasonNoSuchQueue, 0, nil, nil, "a queue that exists, by submit -q; an administrator knows which"},
+		{v1alpha2.ReasonNotAllowed, 0, brief, []string{"default"}, "a queue for the namespace, by submit -q (queues that you may use: default)"},
+		{v1alpha2.ReasonQueueSuspended, 0, brief, []string{"default"}, "the administrator of queue default"},
+		{v1alpha2.ReasonQueueFull, 0, brief, []string{"default"}, "time: it starts when enough MiniClusters of its queue have ended"},
+		{v1alpha2.ReasonNoRoom, 0, brief, []string{"default"}, ""},
 	} {
-		if got, _ := refusalOf(notAllowed(message), []string{"default", "research"}); got != want {
-			t.Errorf("%s: got %q, want %q", message, got, want)
+		mc := waitsFor(tc.reason, "")
+		mc.Spec.DeadlineSeconds = &tc.deadline
+		if got := helpFor(mc, tc.queue, tc.open); got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
 		}
 	}
-	mc := notAllowed("There is no queue nosuch")
+	mc := waitsFor(v1alpha2.ReasonNoSuchQueue, "")
 	mc.Namespace = "here"
 	others, err := otherQueues(t.Context(), cluster(), mc, nil)
 	if got := strings.Join(others.open, " "); err != nil || got != "default research" {
 		t.Errorf("queues here: %s, %v", got, err)
 	}
-	if got, _ := refusalOf(mc, nil); got != "a queue that exists, by submit -q; an administrator knows which" {
-		t.Errorf("without the right to list queues: %q", got)
-	}
 }
 
-// notAllowed returns a MiniCluster that is not allowed to start.
-func notAllowed(message string) *v1alpha2.MiniCluster {
-	mc := waitsFor("NotAllowed", "")
-	mc.Status.Conditions[1].Message = message
-	return mc
-}
-
-// What helps one whose volume is missing is the volume, and no queue.
-func TestVolumeHelps(t *testing.T) {
-	claim := func(phase corev1.PersistentVolumeClaimPhase, class, volume string) *corev1.PersistentVolumeClaim {
-		return &corev1.PersistentVolumeClaim{
-			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, VolumeName: volume}, Status: corev1.PersistentVolumeClaimStatus{Phase: phase},
+// Each reason for which the scheduler refuses a MiniCluster has its help.
+func TestHelpForEachReason(t *testing.T) {
+	for verdict := range status.QueuedEvents {
+		if waits := !verdict.Refused() || verdict == elastic.NeverFits; waits && verdict != elastic.QueueFull {
+			continue
 		}
-	}
-	leaves, single := claim("", "", ""), claim("", "", "")
-	leaves.DeletionTimestamp, single.Spec.AccessModes = &metav1.Time{}, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
-	class := "fast"
-	ephemeral := corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
-		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class},
-	}}}
-	for want, tc := range map[string]struct {
-		source corev1.VolumeSource
-		claim  *corev1.PersistentVolumeClaim
-	}{
-		"a PersistentVolumeClaim data in the namespace":                                  {},
-		"a new PersistentVolumeClaim data":                                               {claim: leaves},
-		"a new PersistentVolumeClaim data ":                                              {claim: claim(corev1.ClaimLost, "", "v")},
-		"a new PersistentVolumeClaim data  ":                                             {claim: claim(corev1.ClaimBound, "", "v")},
-		"a claim with the access mode ReadWriteMany in place of data, or a minSize of 1": {claim: single},
-		"a volume for claim data: kubectl describe pvc data":                             {claim: claim(corev1.ClaimPending, "", "")},
-		"a StorageClass fast, or a PersistentVolumeClaim data with another class":        {claim: claim(corev1.ClaimPending, "fast", "")},
-		"a StorageClass fast, or another class in volume scratch":                        {source: ephemeral},
-	} {
-		source := tc.source
-		if source.Ephemeral == nil {
-			source.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}
-		}
-		pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "scratch", VolumeSource: source}}}}
-		waits := state.ReachOf(pod, 2, state.Storage{
-			Claim:  func(string) *corev1.PersistentVolumeClaim { return tc.claim },
-			Volume: func(string) *corev1.PersistentVolume { return nil },
-			Class:  func(string) *storagev1.StorageClass { return nil },
-		}).Waits
-		if got, elsewhere := refusalOf(notAllowed(waits), nil); got != strings.TrimSpace(want) || elsewhere {
-			t.Errorf("%s: got %q, %t, want %q", waits, got, elsewhere, want)
+		if helpFor(waitsFor(string(verdict), ""), nil, nil) == "" {
+			t.Errorf("nothing helps against %s", verdict)
 		}
 	}
 }
@@ -209,18 +165,14 @@ func TestQueueReads(t *testing.T) {
 	}
 }
 
-// A policy or a webhook that rejects a MiniCluster is named: others may change it.
+// A policy or a webhook may reject a MiniCluster: others may change it.
 func TestAccepted(t *testing.T) {
 	const edit = "What helps: a change of the spec, by kubectl edit minicluster "
-	for message, want := range map[string]string{
-		"spec.tasks is 32, more than the 16 for which Flux has cores":                                                 "",
-		"the Job would be refused: ValidatingAdmissionPolicy 'labels' with binding 'labels' denied request: no label": "; or a change of the policy or webhook labels, by an administrator: then it starts by itself",
-		`the pods would be refused: admission webhook "pods.example.com" denied the request: no`:                      "; or a change of the policy or webhook pods.example.com, by an administrator: then it starts by itself",
-	} {
+	for reason, denied := range map[string]bool{v1alpha2.ReasonUnsupported: false, v1alpha2.ReasonNameClash: false, v1alpha2.ReasonPodRejected: true, v1alpha2.ReasonObjectRejected: true} {
 		mc := life()
-		mc.Status.Conditions = []metav1.Condition{{Type: v1alpha2.ConditionAccepted, Status: metav1.ConditionFalse, Message: message}}
-		if got := accepted(mc); got != edit+mc.Name+want {
-			t.Errorf("%s: got %q", message, got)
+		mc.Status.Conditions = []metav1.Condition{{Type: v1alpha2.ConditionAccepted, Status: metav1.ConditionFalse, Reason: reason}}
+		if got := accepted(mc); !strings.HasPrefix(got, edit+mc.Name) || strings.Contains(got, "a policy or a webhook") != denied {
+			t.Errorf("%s: got %q", reason, got)
 		}
 	}
 }

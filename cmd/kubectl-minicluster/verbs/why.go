@@ -6,9 +6,7 @@ package verbs
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +18,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/internal/state"
-	"github.com/flux-elastic/flux-elastic/internal/status"
 )
 
 func newWhy(s *access.Session) *cobra.Command {
@@ -147,8 +144,8 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 		help = append(help, "smaller requests for each broker, or larger nodes")
 	case v1alpha2.ReasonNodesTimedOut, v1alpha2.ReasonNodesFailed, v1alpha2.ReasonNodesExpired, v1alpha2.ReasonNodesRevoked:
 		help = append(help, "what the autoscaler says about its node groups and limits")
-	case v1alpha2.ReasonNotAllowed:
-		what, _ := refusalOf(mc, others.open)
+	}
+	if what := helpFor(mc, queue, others.open); what != "" {
 		help = append(help, what)
 	}
 	if others.better != "" {
@@ -160,63 +157,64 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 	return lines
 }
 
-// refusals are messages with the reason NotAllowed, and what helps.
-var refusals = []struct {
-	message   *regexp.Regexp
-	help      string
-	elsewhere bool // another queue may help
-	named     bool // the queues that serve the namespace are named
+// refused are the reasons of MiniClusters that their queue, a quota or a volume does not let start, and what helps.
+var refused = map[string]struct {
+	help  func(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) string
+	other bool // another queue may help
+	named bool // the queues that serve the namespace are named
 }{
-	{message: regexp.MustCompile(`(?i)there is no queue `), help: "a queue that exists, by submit -q", named: true},
-	{message: regexp.MustCompile(`(?i)queue \S+ is not for namespace `), help: "a queue for the namespace, by submit -q", elsewhere: true, named: true},
-	{message: regexp.MustCompile(`(?i)the namespaceSelector of queue (\S+) is wrong`), help: "the administrator of queue $1", elsewhere: true},
-	{message: regexp.MustCompile(`(?i)queue (\S+) is suspended`), help: "the administrator of queue $1", elsewhere: true},
-	{message: regexp.MustCompile(`(?i)deadlineSeconds \d+ is more than queue \S+ allows \((\S+)\)`), help: "submit with -t $1 or less (deadlineSeconds)", elsewhere: true},
-	{message: regexp.MustCompile(`(?i)elastic\.checkpoint\.wait \S+ is more than queue \S+ allows \(maxGrace: (\S+)\)`), help: "an elastic.checkpoint.wait of at most $1"},
-	{message: regexp.MustCompile(`(?i)queue (\S+) has .* in use, needs .* more`), help: "time: it starts when enough MiniClusters of queue $1 have ended", elsewhere: true},
-	{message: regexp.MustCompile(`(?i)queue (\S+) (?:runs at most|allows) .* (?:run or go first|what runs or goes first)`), help: "time: it starts when enough MiniClusters of its user in queue $1 have ended", elsewhere: true},
-	{message: regexp.MustCompile(`(?i)needs .*, queue \S+ (?:may have|allows)`), help: "fewer or smaller brokers", elsewhere: true},
-	{message: regexp.MustCompile(`(?i)needs .* are guaranteed to other queues`), help: "fewer or smaller brokers, or smaller guarantees of other queues"},
-	{message: regexp.MustCompile(`(?i)quota (\S+) lets no more than`), help: "fewer or smaller brokers, or a larger ResourceQuota $1"},
-	{message: regexp.MustCompile(`(?i)quota:? ([^\s:]+):? (?:wants every container to say its|must specify) ([^\s,;]+)`), help: "$2 in the resources of every container, for ResourceQuota $1"},
-	{message: regexp.MustCompile(`(?i)quota:? ([^\s,]+)(?: lets \d+ more|, requested:)`), help: "time, until others in the namespace have ended, or a larger ResourceQuota $1"},
-	{message: regexp.MustCompile(`(?i)there is no PersistentVolumeClaim (\S+)`), help: "a PersistentVolumeClaim $1 in the namespace"},
-	{message: regexp.MustCompile(`(?i)PersistentVolumeClaim (\S+) has the access mode ReadWriteOncePod`), help: "a claim with the access mode ReadWriteMany in place of $1, or a minSize of 1"},
-	{message: regexp.MustCompile(`(?i)PersistentVolumeClaim (\S+) (?:has lost its volume|is being deleted|is bound)`), help: "a new PersistentVolumeClaim $1"},
-	{message: regexp.MustCompile(`(?i)PersistentVolumeClaim (\S+) is not bound to a volume yet, and there is no (StorageClass \S+)`), help: "a $2, or a PersistentVolumeClaim $1 with another class"},
-	{message: regexp.MustCompile(`(?i)PersistentVolumeClaim (\S+) is not bound to a volume yet`), help: "a volume for claim $1: kubectl describe pvc $1"},
-	{message: regexp.MustCompile(`(?i)there is no (StorageClass [^\s,]+), which the ephemeral volume (\S+) needs`), help: "a $1, or another class in volume $2"},
+	v1alpha2.ReasonQueueFull:        {help: text("time: it starts when enough MiniClusters of its queue have ended"), other: true},
+	v1alpha2.ReasonUserLimit:        {help: text("time: it starts when enough MiniClusters of its user in its queue have ended"), other: true},
+	v1alpha2.ReasonTooLargeForQueue: {help: text("fewer or smaller brokers"), other: true},
+	v1alpha2.ReasonDeadlineTooLong:  {help: shorter, other: true},
+	v1alpha2.ReasonNoSuchQueue:      {help: text("a queue that exists, by submit -q"), named: true},
+	v1alpha2.ReasonQueueSuspended:   {help: administrator, other: true},
+	v1alpha2.ReasonNotAllowed:       {help: text("a queue for the namespace, by submit -q"), other: true, named: true},
+	v1alpha2.ReasonQuotaExceeded: {help: text("brokers within the ResourceQuotas of the namespace, by kubectl describe quota; a larger quota; " +
+		"or time, until others in the namespace have ended")},
+	v1alpha2.ReasonWaitingForVolume: {help: text("the claim, the volume or the StorageClass that the message names, by kubectl describe pvc")},
 }
 
-// refusalOf says what helps a MiniCluster that is not allowed to start, as its message tells, and whether another queue may
-// help. open are the queues that its namespace may use.
-func refusalOf(mc *v1alpha2.MiniCluster, open []string) (help string, elsewhere bool) {
-	message := condition(mc, v1alpha2.ConditionAdmitted).Message
-	for _, r := range refusals {
-		match := r.message.FindStringSubmatchIndex(message)
-		if match == nil {
-			continue
-		}
-		help = string(r.message.ExpandString(nil, r.help, message, match))
-		switch {
-		case r.named && len(open) > 0:
-			help += " (queues here: " + strings.Join(open, ", ") + ")"
-		case r.named:
-			help += "; an administrator knows which"
-		}
-		return help, r.elsewhere
+func text(help string) func(*v1alpha2.MiniCluster, *v1alpha2.MiniClusterQueue) string {
+	return func(*v1alpha2.MiniCluster, *v1alpha2.MiniClusterQueue) string { return help }
+}
+
+func administrator(mc *v1alpha2.MiniCluster, _ *v1alpha2.MiniClusterQueue) string {
+	return "the administrator of queue " + state.QueueOf(mc)
+}
+
+// shorter says which times the queue of a MiniCluster allows. queue is nil if it cannot be read.
+func shorter(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) string {
+	allows := state.Deadlines(queue)
+	switch most := allows.Max; {
+	case queue == nil:
+		return "a shorter time, as the message says"
+	case most > 0 && access.Limit(mc) > most:
+		return fmt.Sprintf("submit with -t %s or less (deadlineSeconds)", state.Short(most))
 	}
-	return "the administrator of queue " + state.QueueOf(mc), false
+	return fmt.Sprintf("an elastic.checkpoint.wait of at most %s", state.Short(allows.Grace))
 }
 
-// denial matches the words of a policy or a webhook that refuses what is made for a MiniCluster.
-var denial = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'|admission webhook "([^"]+)"`)
+// helpFor says what helps a MiniCluster that is refused; "" if it is not. open are the queues that its namespace may use.
+func helpFor(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, open []string) string {
+	r, found := refused[condition(mc, v1alpha2.ConditionAdmitted).Reason]
+	switch {
+	case !found:
+		return ""
+	case r.named && len(open) > 0:
+		return r.help(mc, queue) + " (queues that you may use: " + strings.Join(open, ", ") + ")"
+	case r.named:
+		return r.help(mc, queue) + "; an administrator knows which"
+	}
+	return r.help(mc, queue)
+}
 
 // accepted says what helps a MiniCluster that is rejected.
 func accepted(mc *v1alpha2.MiniCluster) string {
 	help := "What helps: a change of the spec, by kubectl edit minicluster " + mc.Name
-	if by := denial.FindStringSubmatch(condition(mc, v1alpha2.ConditionAccepted).Message); by != nil {
-		help += "; or a change of the policy or webhook " + by[1] + by[2] + ", by an administrator: then it starts by itself"
+	switch condition(mc, v1alpha2.ConditionAccepted).Reason {
+	case v1alpha2.ReasonPodRejected, v1alpha2.ReasonObjectRejected:
+		help += "; or, if the message names a policy or a webhook, a change of that by an administrator: then it starts by itself"
 	}
 	return help
 }
@@ -226,48 +224,28 @@ var tooLarge = []string{
 	v1alpha2.ReasonNoRoom, v1alpha2.ReasonNeverFits, v1alpha2.ReasonNodesTimedOut, v1alpha2.ReasonNodesFailed, v1alpha2.ReasonNodesExpired, v1alpha2.ReasonNodesRevoked,
 }
 
-// smaller says which minSize would help; "" if none would.
+// smaller says whether a smaller minSize may help; "" if none would.
 func smaller(mc *v1alpha2.MiniCluster, reason string) string {
-	least := mc.Spec.MinSize
-	if least < 2 || !slices.Contains(tooLarge, reason) {
+	if mc.Spec.MinSize < 2 || !slices.Contains(tooLarge, reason) {
 		return ""
 	}
-	room := int64(0)
-	if match := status.RoomNote.FindStringSubmatch(reasonOf(mc)); match != nil {
-		room, _ = strconv.ParseInt(match[1], 10, 32) // the note has digits
-	}
-	switch {
-	case room == 0 && reason == v1alpha2.ReasonNeverFits:
-		return ""
-	case room == 0:
-		return fmt.Sprintf("a minSize below %d, if the command can run with fewer brokers", least)
-	case reason == v1alpha2.ReasonNeverFits:
-		return fmt.Sprintf("a minSize of at most %d", room)
-	}
-	return fmt.Sprintf("a minSize of %d, for which there is room now, if the command can run with fewer brokers", room)
+	return fmt.Sprintf("a minSize below %d, if the command can run with fewer brokers", mc.Spec.MinSize)
 }
 
 // better names a queue in which fewer wait than in the MiniCluster's own; "" if there is none. Without room, only a queue
 // helps that may take nodes back, since it has less than it deserves.
 func better(mc *v1alpha2.MiniCluster, own *v1alpha2.MiniClusterQueue, queues []v1alpha2.MiniClusterQueue, namespace map[string]string) string {
 	reason := condition(mc, v1alpha2.ConditionAdmitted).Reason
-	switch reason {
-	case v1alpha2.ReasonNoRoom, v1alpha2.ReasonWaitingForTurn:
-	case v1alpha2.ReasonNotAllowed:
-		if _, elsewhere := refusalOf(mc, nil); !elsewhere {
-			return ""
-		}
-	default:
+	if reason != v1alpha2.ReasonNoRoom && reason != v1alpha2.ReasonWaitingForTurn && !refused[reason].other {
 		return ""
 	}
 	var found *v1alpha2.MiniClusterQueue
 	for i := range queues {
 		q := &queues[i]
-		longest := q.Spec.MaxDeadline
 		switch {
 		case q.Name == state.QueueOf(mc), q.Spec.Suspended, state.Barred(q, mc.Namespace, namespace) != "",
-			longest != nil && access.Limit(mc) > longest.Duration,
-			!own.Spec.Suspended && reason != v1alpha2.ReasonNotAllowed && q.Status.Pending >= own.Status.Pending,
+			state.TooLong(mc, q.Name, state.Deadlines(q)) != "",
+			!refused[reason].other && q.Status.Pending >= own.Status.Pending,
 			reason == v1alpha2.ReasonNoRoom && access.Part(q.Status.Share) >= access.Part(q.Status.Deserved),
 			found != nil && found.Status.Pending <= q.Status.Pending:
 		default:

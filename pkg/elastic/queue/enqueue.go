@@ -31,22 +31,24 @@ func (c *cycle) enqueue() {
 }
 
 func (c *cycle) sortOut(e *entry, holds map[string][2]int) {
-	q := e.queue
-	switch {
+	refused := c.refusal(e)
+	if refused.Verdict == "" && !c.couldHold(e, holds) {
+		refused = elastic.Refusal{Verdict: elastic.NeverFits, Message: c.base.Why(e.ID, []int{e.allowed.Least()}) + c.whyNoneCome(e)}
+	}
+	e.verdict, e.message = refused.Verdict, refused.Message
+}
+
+// refusal says why a gang may not start in its queue; empty if it may.
+func (c *cycle) refusal(e *entry) elastic.Refusal {
+	switch q := e.queue; {
 	case !q.known:
-		e.message = fmt.Sprintf("there is no queue %s", q.Name)
-	case e.NotAllowed != "":
-		e.message = e.NotAllowed
+		return elastic.Refuse(elastic.NoSuchQueue, "there is no queue "+q.Name)
+	case e.Refused.Verdict != "":
+		return e.Refused
 	case q.Suspended:
-		e.message = fmt.Sprintf("queue %s is suspended", q.Name)
-	default:
-		e.message = cmp.Or(c.tooLarge(e), e.tooManyForUser(), c.tooMuchPromised(e))
+		return elastic.Refuse(elastic.QueueSuspended, fmt.Sprintf("queue %s is suspended", q.Name))
 	}
-	if e.message != "" {
-		e.verdict = elastic.NotAllowed
-	} else if !c.couldHold(e, holds) {
-		e.verdict, e.message = elastic.NeverFits, c.base.Why(e.ID, []int{e.allowed.Least()})+c.whyNoneCome(e)
-	}
+	return elastic.Refuse(elastic.TooLargeForQueue, cmp.Or(c.tooLarge(e), e.tooManyForUser(), c.tooMuchPromised(e)))
 }
 
 // tooLarge says which capacity of the queue is too small for a gang; "" if none is.

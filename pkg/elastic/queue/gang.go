@@ -59,9 +59,8 @@ type Gang struct {
 	Usual time.Duration
 	// Returns is true if the gang waits again, to go on, once its Limit is over.
 	Returns bool
-	// NotAllowed says why the gang cannot be admitted whatever is free, for example a quota or a
-	// missing queue; "" if it can.
-	NotAllowed string
+	// Refused says why the gang cannot be admitted whatever is free, for example because of a quota; empty if it can.
+	Refused elastic.Refusal
 	// StartsAtOnce is true if the gang does not hold out for more nodes: it can take them later, or others wait for
 	// what it has.
 	StartsAtOnce bool

@@ -49,15 +49,15 @@ func TestOutside(t *testing.T) {
 		},
 		"a guarantee is kept of the rest": {
 			cluster: newCluster(10, easy("a"), guaranteed("b", 2)).run(with(gang("r", 5, 0), a), 5, 0).cordon(0, 5).wait(with(gang("a1", 4, 1), a), with(gang("a2", 3, 1), a)),
-			want:    "a1 NotAllowed, a2 Admitted 3",
+			want:    "a1 TooLargeForQueue, a2 Admitted 3",
 		},
 		"a guarantee that is had there": {
 			cluster: newCluster(10, easy("a"), guaranteed("b", 3)).run(with(gang("r", 5, 0), b), 5, 0).cordon(0, 5).wait(with(gang("a1", 3, 1), a), with(gang("a2", 2, 1), a)),
-			want:    "a1 NotAllowed, a2 Admitted 2",
+			want:    "a1 TooLargeForQueue, a2 Admitted 2",
 		},
 		"a capacity": {
 			cluster: newCluster(10, queue("a", func(q *Queue) { q.Capacity = Resources{"cpu": 8} })).run(with(gang("r", 5, 0), a), 5, 0).cordon(0, 5).wait(with(gang("a1", 4, 1), a), with(gang("a2", 3, 1), a)),
-			want:    "a1 NotAllowed, a2 Admitted 3 by backfill",
+			want:    "a1 QueueFull, a2 Admitted 3 by backfill",
 		},
 		"nothing is free when it ends": { // so the head does not wait for that
 			cluster: newCluster(10, easy("a"), guaranteed("b", 3)).run(with(gang("r", 5, 0), a), 5, 0, endsAt(1000)).run(with(gang("s", 3, 0), a), 3, 0, endsAt(5000)).cordon(0, 5).

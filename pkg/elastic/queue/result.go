@@ -26,7 +26,7 @@ func (c *cycle) result() Result {
 		for i, e := range q.all {
 			d := c.decision(e, before)
 			d.Position = i + 1
-			if d.Verdict != elastic.Admitted && d.Verdict != elastic.NeverFits && (d.Verdict != elastic.NotAllowed || d.Head) {
+			if d.Verdict != elastic.Admitted && !d.Verdict.Refused() {
 				before++
 			}
 			out.Decisions = append(out.Decisions, d)
@@ -136,11 +136,11 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	case e.isHead:
 		c.decideHead(e, &d)
 	case c.limitOf(e) != noLimit:
-		d.Verdict, d.Message = elastic.NotAllowed, e.userMessage(c.limitOf(e))
+		d.Verdict, d.Message = elastic.UserLimit, e.userMessage(c.limitOf(e))
 	case e.holdsOutNow(c.now):
 		d.Verdict, d.Message = elastic.WaitingForSize, fmt.Sprintf("holds out for %d brokers, with which it ends sooner", e.Held.For)
 	case e.BestEffort:
-		d.Verdict, d.Message = elastic.NoRoom, c.why(e)
+		d.Verdict, d.Message = c.why(e)
 	default:
 		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)+expectedBy(e.promised())
 	}
@@ -187,11 +187,8 @@ func (c *cycle) headLooksAt(e *entry) (at time.Time) {
 
 // decideHead is the verdict on the head of a queue.
 func (c *cycle) decideHead(e *entry, d *Decision) {
-	d.Head, d.Verdict, d.Message = true, elastic.NoRoom, c.why(e)
-	switch {
-	case e.overCapacity:
-		d.Verdict = elastic.NotAllowed
-	case e.holdsOut:
+	d.Head = true
+	if d.Verdict, d.Message = c.why(e); e.holdsOut && d.Verdict == elastic.NoRoom {
 		d.Verdict, d.Message = elastic.WaitingForSize, "holds out for its full size: "+d.Message
 	}
 	d.LookAgain = c.headLooksAt(e)
@@ -220,27 +217,27 @@ func (e *entry) wholly(name string) string {
 
 // why says what keeps a gang from starting: its queue, guarantees of other queues, nodes, or a
 // gang with a reservation.
-func (c *cycle) why(e *entry) string {
+func (c *cycle) why(e *entry) (elastic.Verdict, string) {
 	q, least := e.queue, e.least()
 	used := c.state.all(q)
 	for _, name := range sorted(q.Capacity) {
 		if need := times(e.Requests[name], least); need > 0 && used[name]+need > q.Capacity[name] {
-			return fmt.Sprintf("queue %s has %s of %s in use, needs %s more%s", q.Name, c.amount(name, used[name]), c.amount(name, q.Capacity[name]), c.amount(name, need), e.wholly(name))
+			return elastic.QueueFull, fmt.Sprintf("queue %s has %s of %s in use, needs %s more%s", q.Name, c.amount(name, used[name]), c.amount(name, q.Capacity[name]), c.amount(name, need), e.wholly(name))
 		}
 	}
 	for _, name := range c.state.guaranteedToOthers(q) {
 		free, kept := c.state.free(name), c.state.keptForOthers(q, name)
 		if need := times(e.Requests[name], least); need > 0 && need > free-kept {
-			return fmt.Sprintf("needs %s%s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, free), c.amount(name, kept))
+			return elastic.NoRoom, fmt.Sprintf("needs %s%s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, free), c.amount(name, kept))
 		}
 	}
 	if why := c.state.room.Why(e.ID, []int{least}); why != "" {
-		return why
+		return elastic.NoRoom, why
 	}
 	for _, r := range c.reservations {
 		if r.head != e && r.binds(e) {
-			return fmt.Sprintf("leaves room for %s, which waits longer", r.head.toldTo(e.Name))
+			return elastic.NoRoom, fmt.Sprintf("leaves room for %s, which waits longer", r.head.toldTo(e.Name))
 		}
 	}
-	return "waits for gangs that go first"
+	return elastic.NoRoom, "waits for gangs that go first"
 }

@@ -101,7 +101,7 @@ func TestAskForNodes(t *testing.T) {
 		},
 		"nothing beyond what its user may have": {
 			cluster: newCluster(0, scaling("default", 16, func(q *Queue) { q.Users.MaxRunning = 1 })).wait(gang("a", 4, 1), gang("b", 4, 2)), second: 100,
-			want: "a NodesRequested, b NotAllowed, a asks for 4 at 4",
+			want: "a NodesRequested, b UserLimit, a asks for 4 at 4",
 		},
 		"a guarantee of another queue counts": {
 			cluster: newCluster(4, scaling("default", 16), queue("other", func(q *Queue) { q.Guarantee = Resources{"cpu": 4} })).wait(gang("a", 4, 1)), second: 100,

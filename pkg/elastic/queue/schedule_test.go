@@ -103,11 +103,11 @@ func TestAllocate(t *testing.T) {
 		},
 		"one that its queue may not have holds up nobody": {
 			cluster: newCluster(10, queue("default", capacity(8))).wait(gang("a", 9, 1), gang("b", 8, 2)), second: 100,
-			want: "a NotAllowed, b Admitted 8",
+			want: "a TooLargeForQueue, b Admitted 8",
 		},
 		"a queue that is not there, or is suspended": {
 			cluster: newCluster(10, queue("default", func(q *Queue) { q.Suspended = true })).wait(gang("a", 1, 1), with(gang("b", 1, 2), inQueue("other"))), second: 100,
-			want: "a NotAllowed, b NotAllowed",
+			want: "a QueueSuspended, b NoSuchQueue",
 		},
 		"priority goes before age": {
 			cluster: newCluster(10).wait(gang("a", 6, 1), with(gang("b", 6, 2), ofPriority(10))), second: 100,
@@ -125,7 +125,7 @@ func TestAllocate(t *testing.T) {
 		},
 		"the guarantee of another queue is kept free": {
 			cluster: newCluster(10, easy("a"), queue("b", func(q *Queue) { q.Guarantee = Resources{"cpu": 4} })).wait(with(gang("a1", 7, 1), inQueue("a"))), second: 100,
-			want: "a1 NotAllowed",
+			want: "a1 TooLargeForQueue",
 		},
 		"and waits for what others use meanwhile": {
 			cluster: newCluster(10, easy("a"), queue("b", func(q *Queue) { q.Guarantee = Resources{"cpu": 4} })).
@@ -140,18 +140,18 @@ func TestAllocate(t *testing.T) {
 		"a gang that waits for capacity lets smaller ones pass, and holds back no nodes": {
 			cluster: newCluster(20, queue("a", capacity(8)), easy("b")).run(with(gang("r", 4, 0), inQueue("a")), 4, 0).
 				wait(with(gang("a1", 5, 1), inQueue("a")), with(gang("a2", 3, 2), inQueue("a")), with(gang("b1", 13, 3), inQueue("b"))), second: 10,
-			want: "a1 NotAllowed, a2 Admitted 3 by backfill, b1 Admitted 13",
+			want: "a1 QueueFull, a2 Admitted 3 by backfill, b1 Admitted 13",
 		},
 		"but only so long": {
 			cluster: newCluster(20, queue("a", capacity(8))).run(with(gang("r", 4, 0), inQueue("a"), expected(10)), 4, 30).
 				wait(with(gang("a1", 5, 1), inQueue("a"), putOff(20, true)), with(gang("a2", 3, 2), inQueue("a"))), second: 100,
-			want: "a1 NotAllowed, a2 WaitingForTurn",
+			want: "a1 QueueFull, a2 WaitingForTurn",
 		},
 		"also best effort": {
 			cluster: newCluster(20, queue("a", func(q *Queue) { q.Capacity = Resources{"pods": 8} })).run(with(gang("r", 4, 0), inQueue("a"), expected(10)), 4, 30).
 				wait(with(gang("a1", 5, 1), inQueue("a"), putOff(20, true)),
 					with(gang("a2", 3, 2), inQueue("a"), func(g *Gang) { g.BestEffort, g.Requests, g.Class = true, nil, "none" })), second: 100,
-			want: "a1 NotAllowed, a2 NoRoom",
+			want: "a1 QueueFull, a2 NoRoom",
 		},
 		"an elastic gang takes what there is": {
 			cluster: newCluster(5).wait(elasticGang("a", 2, 8, 1, 0)), second: 100,
@@ -437,7 +437,7 @@ func TestBackfill(t *testing.T) {
 			cluster: newCluster(20, queue("a", func(q *Queue) { q.Capacity = Resources{"cpu": 10} })).run(with(elasticGang("r", 2, 9, 0, 0), inQueue("a")), 9, 0, endsAt(1000), func(r *Running) {
 				r.Draining, r.DrainBy = []int{6, 7, 8}, noon.Add(60*time.Second)
 			}).wait(with(gang("a1", 10, 1), inQueue("a")), with(gang("b1", 1, 2), inQueue("a"))), second: 300,
-			want: "a1 NotAllowed, b1 WaitingForTurn",
+			want: "a1 QueueFull, b1 WaitingForTurn",
 		},
 		"ranks leave no later than their gang ends": {
 			cluster: newCluster(12).others(1).run(elasticGang("r", 2, 6, 0, 0), 6, 0, endsAt(45), func(r *Running) {
@@ -608,7 +608,7 @@ func TestPreempt(t *testing.T) {
 		"nothing for capacity where nodes are missing": {
 			cluster: newCluster(10, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 6} }), easy("b")).
 				run(gang("v", 2, 0), 2, 1).run(with(gang("r", 8, 0), inQueue("b")), 8, 0).wait(with(gang("a", 5, 1), high)), second: 10,
-			want: "a NotAllowed",
+			want: "a QueueFull",
 		},
 		"nobody passes in the time that one who goes would have had": {
 			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0, endsAt(3600)).wait(with(gang("a", 10, 1), high), with(gang("s", 4, 2), func(g *Gang) { g.Limit = 30 * time.Minute })), second: 10,
@@ -630,7 +630,7 @@ func TestPreempt(t *testing.T) {
 		},
 		"capacity is preempted as nodes are": {
 			cluster: newCluster(10, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 4} })).run(gang("s", 4, 0), 4, 1).wait(with(gang("a", 2, 1), high)), second: 10,
-			want: "a NotAllowed, s is evicted (preempt)",
+			want: "a QueueFull, s is evicted (preempt)",
 		},
 	})
 }
@@ -970,7 +970,7 @@ func TestGrow(t *testing.T) {
 				run(elasticGang("r", 1, 2, 0, 0), 3, 0, malleable, func(r *Running) { r.Draining = []int{2} }).
 				run(with(elasticGang("s", 1, 8, 0, 0), inQueue("b")), 4, 0, malleable, upTo(8)).
 				wait(with(gang("a", 2, 1), func(g *Gang) { g.Taken = Taken{At: noon, Size: 2, From: map[string]int{"r": 2}} })), second: 10,
-			want: "a NotAllowed",
+			want: "a QueueFull",
 		},
 		"onto nodes that nobody who waits could use, also of the same queue": {
 			cluster: newCluster(10).on(0, 7, "r").on(8, 10, "s").run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8)).run(gang("s", 2, 0), 2, 0).
@@ -980,7 +980,7 @@ func TestGrow(t *testing.T) {
 		"not while its queue waits for capacity": {
 			cluster: newCluster(10, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 7} })).on(0, 5, "r").
 				run(elasticGang("r", 2, 3, 0, 0), 3, 0, malleable, upTo(8)).wait(gang("a", 5, 1)).on(5, 10, "a"), second: 10,
-			want: "a NotAllowed",
+			want: "a QueueFull",
 		},
 		"not while one holds out for capacity": {
 			cluster: newCluster(20, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 7} })).on(0, 8, "r").on(10, 20, "s").
@@ -1211,7 +1211,7 @@ func TestConservativeKeepsStarts(t *testing.T) {
 		"a start for which there is no room is late":      {change: func(_, b *Gang) { b.Reserved = at(210) }, want: "a 100, b 300"},
 		"one that is late goes before later ones":         {change: func(a, b *Gang) { a.Reserved, b.Reserved = at(99.8), at(199.8) }, want: "a 100, b 300"},
 		"one of a higher priority goes first":             {change: func(a, b *Gang) { a.Priority, b.Reserved = 1, at(100) }, want: "a 100, b 300"},
-		"a start of a gang that waits apart is forgotten": {change: func(_, b *Gang) { b.Reserved, b.NotAllowed = at(100), "quota" }, want: "a 100, b -"},
+		"a start of a gang that waits apart is forgotten": {change: func(_, b *Gang) { b.Reserved, b.Refused = at(100), elastic.Refuse(elastic.QuotaExceeded, "quota") }, want: "a 100, b -"},
 		"usage changes the order": {
 			change: func(_, b *Gang) { b.Reserved = at(100) }, queue: func(q *Queue) { q.Ordering = ByUser }, want: "a 100, b 300",
 		},

@@ -131,11 +131,11 @@ func TestUserLimits(t *testing.T) {
 	testSchedule(t, map[string]scheduleCase{
 		"no more run at once, and nobody is blocked": {
 			cluster: newCluster(10, limits(1, 0)).wait(with(gang("a", 2, 1), alice), with(gang("b", 2, 2), alice), with(gang("c", 2, 3), of("bob"))), second: 100,
-			want: "a Admitted 2, b NotAllowed, c Admitted 2",
+			want: "a Admitted 2, b UserLimit, c Admitted 2",
 		},
 		"what runs counts, also while it ends": {
 			cluster: newCluster(10, limits(2, 0)).run(with(gang("r", 2, 0), alice), 2, 0).run(with(gang("s", 2, 0), alice), 2, 0, ending).wait(with(gang("a", 2, 1), alice)), second: 100,
-			want: "a NotAllowed",
+			want: "a UserLimit",
 		},
 		"each user has its own": {
 			cluster: newCluster(10, limits(1, 0)).run(with(gang("r", 2, 0), alice), 2, 0).wait(with(gang("a", 2, 1), of("bob"))), second: 100,
@@ -143,11 +143,11 @@ func TestUserLimits(t *testing.T) {
 		},
 		"two that exceed the nodes together": {
 			cluster: newCluster(10, limits(0, 6)).wait(with(gang("a", 4, 1), alice), with(gang("b", 4, 2), alice), with(gang("c", 2, 3), alice)), second: 100,
-			want: "a Admitted 4, b NotAllowed, c Admitted 2",
+			want: "a Admitted 4, b UserLimit, c Admitted 2",
 		},
 		"one that exceeds them alone": {
 			cluster: newCluster(10, limits(0, 6)).wait(with(elasticGang("a", 7, 8, 1, 0), alice), with(gang("b", 6, 2), alice)), second: 100,
-			want: "a NotAllowed, b Admitted 6",
+			want: "a TooLargeForQueue, b Admitted 6",
 		},
 		"an elastic gang gets what is left": {
 			cluster: newCluster(20, limits(0, 6)).run(with(gang("r", 2, 0), alice), 2, 0).wait(with(elasticGang("a", 2, 8, 1, 0), alice)), second: 100,
@@ -159,11 +159,11 @@ func TestUserLimits(t *testing.T) {
 		},
 		"gangs without requests count": {
 			cluster: newCluster(2, limits(1, 0)).wait(with(gang("a", 1, 1), alice), with(gang("b", 4, 2), alice, func(g *Gang) { g.BestEffort, g.Requests, g.Class = true, nil, "none" })), second: 10,
-			want: "a Admitted 1, b NotAllowed",
+			want: "a Admitted 1, b UserLimit",
 		},
 		"a running gang grows up to them, though another waits for them": {
 			cluster: newCluster(20, limits(0, 6)).run(with(elasticGang("r", 2, 4, 0, 0), alice), 4, 0, malleable, func(r *Running) { r.Max = 12 }).wait(with(gang("a", 4, 1), alice)), second: 100,
-			want: "a NotAllowed, r grows 2",
+			want: "a UserLimit, r grows 2",
 		},
 		"it grows also where more run than may start": {
 			cluster: newCluster(4, limits(1, 0)).run(with(elasticGang("r", 1, 2, 0, 0), alice), 1, 0, malleable).run(with(gang("s", 1, 0), alice), 1, 0),
@@ -172,12 +172,12 @@ func TestUserLimits(t *testing.T) {
 		"nothing is evicted for one that its user may not have": {
 			cluster: newCluster(10, limits(1, 0)).run(with(gang("r", 2, 0), alice, ofPriority(5)), 2, 0).run(with(gang("s", 8, 0), of("bob")), 8, 0).
 				wait(with(gang("a", 4, 1), alice, ofPriority(9))), second: 100,
-			want: "a NotAllowed",
+			want: "a UserLimit",
 		},
 		"nor reclaimed": {
 			cluster: newCluster(10, limits(0, 4), queue("b", lent)).run(with(gang("r", 2, 0), alice), 2, 0).run(with(gang("s", 8, 0), inQueue("b")), 8, 0).
 				wait(with(gang("a", 3, 1), alice)), second: 100,
-			want: "a NotAllowed",
+			want: "a UserLimit",
 		},
 		"nor for what would go to another user": {
 			cluster: newCluster(4, queue("default", func(q *Queue) { *q = fair(map[string]float64{"bob": 0.5}); q.Weight = 1 }), queue("b", lent)).
@@ -187,17 +187,17 @@ func TestUserLimits(t *testing.T) {
 		"a queue does not deserve what its users may not have": {
 			cluster: newCluster(10, limits(0, 2), queue("b", lent), queue("c", lent)).run(with(gang("s", 4, 0), inQueue("b")), 4, 0).run(with(gang("u", 2, 0), alice), 2, 0).run(with(gang("v", 4, 0), inQueue("b")), 4, 1).
 				wait(with(gang("a", 2, 1), alice), with(gang("a2", 2, 2), alice), with(gang("c1", 4, 3), inQueue("c"))), second: 100,
-			want: "c1 NoRoom, a NotAllowed, a2 NotAllowed, v is evicted (reclaim)",
+			want: "c1 NoRoom, a UserLimit, a2 UserLimit, v is evicted (reclaim)",
 		},
 		"a conservative queue keeps nothing for one that its user may not have": {
 			cluster: newCluster(10, queue("default", func(q *Queue) { q.Backfill = Conservative; atMost(1, 0)(q) })).run(with(gang("r", 4, 0), of("carol")), 4, 0, endsAt(100)).run(with(gang("s", 2, 0), alice), 2, 0, endsAt(200)).
 				wait(with(gang("h", 7, 1), of("bob")), with(gang("a", 10, 2), alice), with(gang("d", 1, 3), of("dave"))), second: 10,
-			want: "h NoRoom, a NotAllowed, d Admitted 1 by backfill",
+			want: "h NoRoom, a UserLimit, d Admitted 1 by backfill",
 		},
 		"a gang of the head's user that would keep it waiting does not pass": {
 			cluster: newCluster(10, limits(2, 0)).run(with(gang("r", 6, 0), of("bob")), 6, 0, endsAt(100)).run(with(gang("q", 1, 0), alice), 1, 0, endsAt(300)).
 				wait(with(gang("a", 5, 1), alice), with(gang("b", 1, 2), alice), with(gang("c", 1, 3), of("carol"))), second: 10,
-			want: "a NoRoom, b NotAllowed, c Admitted 1 by backfill",
+			want: "a NoRoom, b UserLimit, c Admitted 1 by backfill",
 		},
 		"one passes if the user may have both by then": {
 			cluster: newCluster(10, limits(2, 0)).run(with(gang("r", 6, 0), of("bob")), 6, 0, endsAt(100)).run(with(gang("q", 1, 0), alice), 1, 0, endsAt(50)).
