@@ -23,6 +23,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/dashboard"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/experiment"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/timeline"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/top"
@@ -73,7 +74,7 @@ func newRoot(s *access.Session) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return access.Usagef("%w", err) })
 	s.Flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(verbs.New(s, check)...)
-	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s, run), newRender(s), newMigrate(s), newOptions())
+	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s, run), dashboard.New(s), newRender(s), newMigrate(s), newOptions())
 	s.CompleteFlags(root)
 	shareNamespace(s, root)
 	hideOptions(root)

@@ -102,6 +102,14 @@ func TestTokens(t *testing.T) {
 	little.act(`document.querySelector("#table a").click()`)
 	little.shoot("little")
 	little.await(`document.querySelector("#life .note")?.textContent !== undefined && document.getElementById("life").textContent.includes("forbidden")`)
+
+	// A link brings the token, and the address forgets it.
+	linked := open(t, url+"#token=one", wide)
+	linked.live()
+	contains(t, linked.text("#viewer"), "viewer-one")
+	if address := eval[string](linked, `location.href`); strings.Contains(address, "token") {
+		t.Errorf("the address is %s", address)
+	}
 }
 
 // Names and messages that look like markup stay text.

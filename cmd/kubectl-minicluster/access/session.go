@@ -32,6 +32,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/version"
 )
 
+// ManagerNamespace is the namespace of the manager in config and in the documentation.
+const ManagerNamespace = "flux-elastic-system"
+
 // Session is one run of the program.
 type Session struct {
 	// IOStreams are for text (Plain). Raw are the same as they are, for the output of commands, and to draw on a terminal.

@@ -37,9 +37,6 @@ type managerVersion struct {
 	Seen   time.Time `json:"seen,omitzero"`
 }
 
-// defaultManagerNamespace is that of config and of the documentation.
-const defaultManagerNamespace = "flux-elastic-system"
-
 func newVersion(s *access.Session) *cobra.Command {
 	format, namespace, alone := "", "", false
 	cmd := &cobra.Command{
@@ -58,7 +55,7 @@ which all users may get. A manager without --leader-elect has no Lease.`,
 	}
 	output(cmd, &format, "table", "json", "yaml")
 	cmd.Flags().BoolVar(&alone, "client", false, "the version of this program alone, without a cluster")
-	cmd.Flags().StringVar(&namespace, "manager-namespace", defaultManagerNamespace, "namespace of the manager")
+	cmd.Flags().StringVar(&namespace, "manager-namespace", access.ManagerNamespace, "namespace of the manager")
 	return cmd
 }
 

@@ -7,6 +7,13 @@ export const token = {
   forget: () => sessionStorage.removeItem(key),
 };
 
+// A link may bring the token in its fragment, which no server sees. The address does not keep the token.
+const brought = new URLSearchParams(location.hash.slice(1)).get("token");
+if (brought) {
+  token.set(brought);
+  history.replaceState(null, "", location.pathname);
+}
+
 export function ask(path, signal) {
   const headers = token.get() ? { Authorization: `Bearer ${token.get()}` } : {};
   return fetch(path, { headers, signal, cache: "no-store", credentials: "omit" });
