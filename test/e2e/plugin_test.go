@@ -109,7 +109,7 @@ func TestPlugin(t *testing.T) {
 	p.expectWith(endless, 0, []string{"submit", "-f", "-", "--name=first", "-N3", "-n12", "-t1h", "-lsweep=a", "--", "lmp", "-in", "in file"}, "minicluster.flux-framework.org/first created",
 		"asks for 3 nodes with 12 tasks")
 	p.expect(0, []string{"wait", "first", "--for=running", "--timeout=5m"})
-	p.expect(0, []string{"list"}, "NAME STATE BROKERS TASKS", "first Running 3/3 12 3")
+	p.expect(0, []string{"list"}, "NAME QUEUE USER STATE TIME NODES NODELIST(REASON)", "first "+s.namespace+" "+s.namespace+" Running")
 	p.expect(0, []string{"list", "-l", "sweep=b"}, "There is no MiniCluster.")
 	p.expect(0, []string{"list", "-o", "name", "-lsweep=a"}, "minicluster.flux-framework.org/first")
 	p.expect(0, []string{"status", "first"}, "command lmp -in 'in file'", "brokers 3 up of 3", "3 up 0-2")

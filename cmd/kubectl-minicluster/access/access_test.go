@@ -32,6 +32,13 @@ func TestTable(t *testing.T) {
 	if err := table.Flush(); err != nil || out.String() != "x        y        z\n" {
 		t.Errorf("%v: %q", err, out.String())
 	}
+	out.Reset()
+	table.Fit(12)
+	table.Row("x", "y", "z")
+	table.Row("x", "", "")
+	if err := table.Flush(); err != nil || out.String() != "x        y …\nx        - …\n" {
+		t.Errorf("cut off: %v: %q", err, out.String())
+	}
 }
 
 // States have colors on a terminal, unless NO_COLOR is set, and nowhere else.

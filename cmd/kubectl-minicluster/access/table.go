@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
@@ -20,10 +21,14 @@ type Table struct {
 	out    io.Writer
 	rows   [][]string
 	widths []int
+	most   int // the width of a row; 0 if there is no limit
 }
 
 // NewTable returns a table for the output of the session.
 func (s *Session) NewTable() *Table { return &Table{out: s.Out} }
+
+// Fit cuts rows off at a width, in characters. 0 cuts nothing.
+func (t *Table) Fit(width int) { t.most = width }
 
 // Row adds a row.
 func (t *Table) Row(cells ...string) {
@@ -46,10 +51,14 @@ func (t *Table) Flush() error {
 	var out strings.Builder
 	for _, row := range t.rows {
 		last := len(row) - 1
+		line := ""
 		for i, cell := range row[:last] {
-			out.WriteString(cell + strings.Repeat(" ", t.widths[i]-lipgloss.Width(cell)+columnGap))
+			line += cell + strings.Repeat(" ", t.widths[i]-lipgloss.Width(cell)+columnGap)
 		}
-		out.WriteString(row[last] + "\n")
+		if line += row[last]; t.most > 0 {
+			line = ansi.Truncate(line, t.most, "…")
+		}
+		out.WriteString(line + "\n")
 	}
 	t.rows = nil
 	_, err := io.WriteString(t.out, out.String())

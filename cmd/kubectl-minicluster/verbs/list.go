@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
@@ -29,6 +30,7 @@ type lister struct {
 	selector string
 	watch    bool
 	headed   bool // the head of the table is printed
+	queues   map[string]*v1alpha2.MiniClusterQueue
 }
 
 func newList(s *access.Session) *cobra.Command {
@@ -36,7 +38,11 @@ func newList(s *access.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List MiniClusters, the oldest first", SuggestFor: []string{"squeue"}, Args: access.NoArgs,
 		Example: "  kubectl minicluster list\n  kubectl minicluster list -A --watch\n  kubectl minicluster list -l sweep=a -o wide",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
+		Long: `List MiniClusters, the oldest first, with the columns of squeue: the user in the queue, the time used and the time limit, the
+nodes or how many are wanted, and the list of the nodes or the reason for which the MiniCluster waits or has ended. On a
+terminal, lines are cut off at its width. With -o wide they are not, and have the age, the brokers that are up, the tasks and
+the attempt.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
 	}
 	output(cmd, &l.format, formats...)
 	cmd.Flags().BoolVarP(&l.all, "all-namespaces", "A", false, "those of all namespaces")
@@ -52,6 +58,9 @@ func (l *lister) run(ctx context.Context) error {
 	}
 	options, err := l.options()
 	if err != nil {
+		return err
+	}
+	if l.queues, err = l.readQueues(ctx); err != nil {
 		return err
 	}
 	if l.watch {
@@ -75,6 +84,22 @@ func (l *lister) run(ctx context.Context) error {
 		return nil
 	}
 	return l.print(list.Items)
+}
+
+// readQueues reads the queues by name for a table: they say who their users are. There is none if the user may not list queues.
+func (l *lister) readQueues(ctx context.Context) (map[string]*v1alpha2.MiniClusterQueue, error) {
+	if l.format != "table" && l.format != "wide" {
+		return nil, nil
+	}
+	var list v1alpha2.MiniClusterQueueList
+	if err := l.client.List(ctx, &list); err != nil {
+		return nil, ignoreForbidden(err)
+	}
+	queues := map[string]*v1alpha2.MiniClusterQueue{}
+	for i := range list.Items {
+		queues[list.Items[i].Name] = &list.Items[i]
+	}
+	return queues, nil
 }
 
 // sortByAge sorts MiniClusters, the oldest first.
@@ -104,24 +129,53 @@ func (l *lister) print(items []v1alpha2.MiniCluster) error {
 		return nil
 	}
 	t := l.NewTable()
+	if l.format == "table" {
+		t.Fit(l.Width())
+	}
 	if !l.headed {
-		t.Row(l.cells("NAMESPACE", []string{"NAME", "STATE", "BROKERS", "TASKS", "NODES", "QUEUE", "AGE", "RAN", "WHY"}, "ATTEMPT", "PLACEMENT")...)
+		t.Row(l.cells("NAMESPACE", []string{"NAME", "QUEUE", "USER", "STATE", "TIME", "NODES", "NODELIST(REASON)"}, "AGE", "BROKERS", "TASKS", "ATTEMPT")...)
 		l.headed = true
 	}
 	now := l.Clock.Now()
 	for i := range items {
 		mc := &items[i]
 		mc.Default()
-		attempt, placement := "", ""
+		queue, attempt := state.QueueOf(mc), ""
 		if a := mc.Status.Admission; a != nil {
-			attempt, placement = strconv.Itoa(int(a.Attempt)), a.Nodes
+			attempt = strconv.Itoa(int(a.Attempt))
 		}
 		t.Row(l.cells(mc.Namespace, []string{
-			mc.Name, l.Paint(stateOf(mc)), brokersOf(mc), number(mc.Status.Tasks), number(mc.Status.Nodes), state.QueueOf(mc),
-			duration.HumanDuration(now.Sub(mc.CreationTimestamp.Time)), ranOf(mc, now), whyOf(mc),
-		}, attempt, placement)...)
+			mc.Name, queue, state.User(mc, l.queues[queue]), l.Paint(stateOf(mc)), timeOf(mc, now), nodesOf(mc), whereOf(mc),
+		}, duration.HumanDuration(now.Sub(mc.CreationTimestamp.Time)), brokersOf(mc), number(mc.Status.Tasks), attempt)...)
 	}
 	return t.Flush()
+}
+
+// timeOf is the time used and the time limit, also of a MiniCluster that has not started: "0s/20m".
+func timeOf(mc *v1alpha2.MiniCluster, now time.Time) string {
+	if limit := access.Limit(mc); mc.Status.StartTime == nil && limit > 0 {
+		return "0s/" + duration.HumanDuration(limit)
+	}
+	return cmp.Or(ranOf(mc, now), "0s")
+}
+
+// nodesOf is how many nodes a MiniCluster has, or how many brokers it asks for.
+func nodesOf(mc *v1alpha2.MiniCluster) string {
+	if mc.Status.Nodes == 0 && mc.Spec.MinSize < mc.Spec.Size && waits(mc) {
+		return fmt.Sprintf("%d-%d", mc.Spec.MinSize, mc.Spec.Size)
+	}
+	return strconv.Itoa(int(cmp.Or(mc.Status.Nodes, mc.Spec.Size)))
+}
+
+// whereOf is where a MiniCluster is, or the reason for which it waits or has ended, in brackets.
+func whereOf(mc *v1alpha2.MiniCluster) string {
+	if why := whyOf(mc); why != "" {
+		return "(" + why + ")"
+	}
+	if a := mc.Status.Admission; a != nil {
+		return a.Nodes
+	}
+	return ""
 }
 
 // cells are those of a line: with the namespace first in a list of all, and with more at the end of a wide one.

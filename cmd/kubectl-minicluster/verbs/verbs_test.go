@@ -414,6 +414,48 @@ func waitsFor(reason, message string) *v1alpha2.MiniCluster {
 	return mc
 }
 
+// The table has the columns of squeue. A queue says who its users are.
+func TestListTable(t *testing.T) {
+	s, out := session("")
+	l := &lister{Session: s, format: "table", queues: map[string]*v1alpha2.MiniClusterQueue{
+		"default": {Spec: v1alpha2.MiniClusterQueueSpec{Users: &v1alpha2.QueueUsers{Label: "owner"}}},
+	}}
+	runs, elastic, rigid := life("JobMiniClusterReady=Running"), waitsFor("NoRoom", ""), waitsFor("WaitingForTurn", "")
+	done := life("JobMiniClusterReady=!Failed", "Finished=CommandFailed")
+	runs.Status.StartTime, runs.Status.Nodes = &metav1.Time{Time: s.Clock.Now().Add(-90 * time.Second)}, 2
+	runs.Status.Admission = &v1alpha2.Admission{Nodes: "n[1-2]", Attempt: 3, Size: 4}
+	runs.Spec.DeadlineSeconds, rigid.Spec.DeadlineSeconds = new(int64(1200)), new(int64(3600))
+	runs.Labels, elastic.Spec.MinSize, rigid.Spec.Queue = map[string]string{"owner": "ada"}, 2, "research"
+	var items []v1alpha2.MiniCluster
+	for _, mc := range []*v1alpha2.MiniCluster{runs, elastic, rigid, done} {
+		mc.Namespace, mc.Spec.Containers = "here", []v1alpha2.MiniClusterContainer{{}}
+		mc.CreationTimestamp.Time = s.Clock.Now().Add(-time.Hour)
+		items = append(items, *mc)
+	}
+	lines := func() []string {
+		out.Reset()
+		l.headed = false
+		if err := l.print(items); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSpace(out.String()), "\n")
+	}
+	want := []string{
+		"NAME   QUEUE      USER   STATE     TIME      NODES   NODELIST(REASON)",
+		"lmp    default    ada    Running   90s/20m   2       n[1-2]",
+		"lmp    default    here   Queued    0s        2-4     (NoRoom)",
+		"lmp    research   here   Queued    0s/60m    4       (WaitingForTurn)",
+		"lmp    default    here   Failed    0s        4       (CommandFailed)",
+	}
+	if got := lines(); !slices.Equal(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+	l.format, l.all = "wide", true
+	if got, want := strings.Join(strings.Fields(lines()[1]), " "), "here lmp default ada Running 90s/20m 2 n[1-2] 60m 0/4 - 3"; got != want {
+		t.Errorf("wide: got %s, want %s", got, want)
+	}
+}
+
 // The queue that would help is open to the namespace, has fewer that wait, and allows the limit of the command.
 func TestBetter(t *testing.T) {
 	queue := func(name string, pending int32, more ...func(*v1alpha2.MiniClusterQueue)) v1alpha2.MiniClusterQueue {
