@@ -39,6 +39,7 @@ func (s *screen) key(name string) page {
 }
 
 func (s *screen) keyOfList(name string) page {
+	s.cursor.id = s.cursor.chosen() // it stays at this MiniCluster
 	switch name {
 	case "q":
 		return page{verb: quit}
@@ -51,13 +52,11 @@ func (s *screen) keyOfList(name string) page {
 	case "/":
 		s.typing = true
 	case "esc":
-		s.filter, s.cursor.id = "", s.cursor.chosen()
+		s.filter = ""
 	case "d":
-		s.cursor.id = s.cursor.chosen()
 		s.doomed = s.cursor.id
 	default:
-		if verb := verbOf[name]; verb != "" && s.cursor.chosen() != "" {
-			s.cursor.id = s.cursor.chosen()
+		if verb := verbOf[name]; verb != "" && s.cursor.id != "" {
 			return s.turnTo(page{verb, s.cursor.id})
 		}
 		s.scroll(s.step(name))

@@ -15,8 +15,10 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/internal/dashboard"
 )
@@ -289,6 +291,17 @@ func TestTell(t *testing.T) {
 	want := told{page{"logs", "a/runs"}, "logs runs --tail=500 --context=big --namespace=a\nkubectl-minicluster: no such thing\n"}
 	if got := p.tell(want.of)(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// Who presses a key without the right for its verb is told which right is missing.
+func TestTellWithoutRight(t *testing.T) {
+	p := &program{run: func(context.Context, []string, *access.Session) error {
+		return apierrors.NewForbidden(v1alpha2.GroupVersion.WithResource("miniclusters").GroupResource(), "runs", errors.New(`User "ada" cannot delete resource "miniclusters"`))
+	}}
+	message, _ := p.Update(p.tell(page{"delete", "a/runs"})())
+	if got, want := message.(*program).note, `kubectl-minicluster: a right is missing: User "ada" cannot delete resource "miniclusters"`; got != want {
+		t.Errorf("it says %q, want %q", got, want)
 	}
 }
 
