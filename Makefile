@@ -10,7 +10,8 @@ MODE        ?= simulated
 NODES       ?= $(if $(filter real kind,$(MODE)),3,$(if $(AUTOSCALER),0,149))
 NODE_CPU    ?= 8
 NODE_MEMORY ?= 32Gi
-PORT        ?= 6550
+# The port of the cluster in LOCAL_DIR, or that of a new cluster. The manager listens on two ports beside it.
+PORT        ?= $(or $(shell cat $(LOCAL_DIR)/port 2>/dev/null),6550)
 MPI         ?= false
 KUEUE       ?= false
 AUTOSCALER  ?=
@@ -105,7 +106,7 @@ demo: build ## Run the examples on a new local cluster, show their progress, and
 	bin/localcluster demo --mode=$(MODE) --dir=$(LOCAL_DIR)/demo --port=0 --nodes=$(DEMO_NODES) --hold=$(HOLD)
 
 .PHONY: cluster-up
-cluster-up: build ## Start a local cluster: [MODE=simulated|real|kind] [NODES=149 or 3] [MPI=false|true] [KUEUE=false|true] [AUTOSCALER=karpenter] [NODE_CPU=8] [NODE_MEMORY=32Gi] [PORT=6550] [LOCAL_DIR=.local]
+cluster-up: build ## Start a local cluster: [MODE=simulated|real|kind] [NODES=149 or 3] [MPI=false|true] [KUEUE=false|true] [AUTOSCALER=karpenter] [NODE_CPU=8] [NODE_MEMORY=32Gi] [PORT=6550, also of make run] [LOCAL_DIR=.local]
 	bin/localcluster up --mode=$(MODE) --mpi=$(MPI) --kueue=$(KUEUE) --autoscaler=$(AUTOSCALER) --dir=$(LOCAL_DIR) --port=$(PORT) --nodes=$(NODES) --node-cpu=$(NODE_CPU) --node-memory=$(NODE_MEMORY)
 
 .PHONY: cluster-down
