@@ -106,7 +106,7 @@ demo: build ## Run the examples on a new local cluster, show their progress, and
 	bin/localcluster demo --mode=$(MODE) --dir=$(LOCAL_DIR)/demo --port=0 --nodes=$(DEMO_NODES) --hold=$(HOLD)
 
 .PHONY: cluster-up
-cluster-up: build ## Start a local cluster: [MODE=simulated|real|kind] [NODES=149 or 3] [MPI=false|true] [KUEUE=false|true] [AUTOSCALER=karpenter] [NODE_CPU=8] [NODE_MEMORY=32Gi] [PORT=6550, also of make run] [LOCAL_DIR=.local]
+cluster-up: build ## Start a local cluster: [MODE=simulated|real|kind] [NODES=149 or 3] [MPI=false|true] [KUEUE=false|true] [AUTOSCALER=karpenter] [NODE_CPU=8] [NODE_MEMORY=32Gi] [PORT=6550; make run then knows it] [LOCAL_DIR=.local]
 	bin/localcluster up --mode=$(MODE) --mpi=$(MPI) --kueue=$(KUEUE) --autoscaler=$(AUTOSCALER) --dir=$(LOCAL_DIR) --port=$(PORT) --nodes=$(NODES) --node-cpu=$(NODE_CPU) --node-memory=$(NODE_MEMORY)
 
 .PHONY: cluster-down
