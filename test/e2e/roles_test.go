@@ -203,50 +203,6 @@ func TestRightsWithoutWildcards(t *testing.T) {
 	}
 }
 
-// Kubernetes' roles for users of a namespace, and for administrators, include MiniClusters, queues and reservations.
-func TestRoles(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 0)
-	for _, role := range []string{"view", "edit", "admin"} {
-		s.kubectl("create", "rolebinding", role, "--clusterrole="+role, "--user="+s.namespace+"-"+role)
-	}
-	s.kubectl("create", "clusterrolebinding", s.namespace, "--clusterrole=admin", "--user="+s.namespace+"-everywhere")
-	t.Cleanup(func() { s.kubectl("delete", "clusterrolebinding", s.namespace) })
-	for right, who := range map[string]string{
-		"get miniclusters":                     "view edit admin everywhere",
-		"watch miniclusters":                   "view edit admin everywhere",
-		"get miniclusters/status":              "view edit admin everywhere",
-		"get miniclusters/scale":               "view edit admin everywhere",
-		"create miniclusters":                  "edit admin everywhere",
-		"patch miniclusters":                   "edit admin everywhere",
-		"delete miniclusters":                  "edit admin everywhere",
-		"deletecollection miniclusters":        "edit admin everywhere",
-		"patch miniclusters/scale":             "edit admin everywhere",
-		"patch miniclusters/status":            "",
-		"update miniclusters/status":           "",
-		"update miniclusters/finalizers":       "",
-		"list miniclusterqueues":               "everywhere",
-		"create miniclusterqueues":             "everywhere",
-		"patch miniclusterqueues":              "everywhere",
-		"patch miniclusterqueues/status":       "",
-		"list miniclusterreservations":         "everywhere",
-		"create miniclusterreservations":       "everywhere",
-		"delete miniclusterreservations":       "everywhere",
-		"patch miniclusterreservations/status": "",
-	} {
-		verb, resource, _ := strings.Cut(right, " ")
-		resource, subresource, _ := strings.Cut(resource, "/")
-		namespace := ""
-		if resource == "miniclusters" {
-			namespace = s.namespace
-		}
-		right := strings.TrimSuffix(fmt.Sprintf("%s %s.flux-framework.org/%s", verb, resource, subresource), "/")
-		for _, user := range []string{"view", "edit", "admin", "everywhere"} {
-			s.expectMay(s.namespace+"-"+user, namespace, right, slices.Contains(strings.Fields(who), user))
-		}
-	}
-}
-
 // right is how a right is written in a table.
 var right = regexp.MustCompile(`^(\w+) (\w+)\.?([^/ ]*)/?(\w*) ?(\S*)$`)
 
