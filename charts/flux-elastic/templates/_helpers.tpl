@@ -8,11 +8,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/*
 The objects of files of the directory config, in the namespace of the release or in others. `make generate` copies
 these files to the directory files, so that each object has one source. Arguments: root, glob, and optionally kinds,
-namespaces and annotations.
+namespaces, labels and annotations.
 */}}
 {{- define "flux-elastic.objects" -}}
 {{- $ := . }}
-{{- $metadata := dict "labels" (include "flux-elastic.labels" .root | fromYaml) }}
+{{- $metadata := dict "labels" (merge (include "flux-elastic.labels" .root | fromYaml) (.labels | default dict)) }}
 {{- with .annotations }}
 {{- $_ := set $metadata "annotations" . }}
 {{- end }}

@@ -305,6 +305,9 @@ func TestSite(t *testing.T) {
 			t.Errorf("%s has no %s:\n%s", file, want, text)
 		}
 	}
+	if text := files["flux-elastic/templates/monitoring.yaml"]; strings.Count(text, "release: prometheus") != 2 {
+		t.Errorf("the ServiceMonitor and the alerts lack a label:\n%s", text)
+	}
 	if text := files["flux-elastic/templates/policies.yaml"]; strings.Contains(text, "jobset-system") {
 		t.Errorf("another controller may make Jobs:\n%s", text)
 	}
@@ -328,6 +331,7 @@ func TestWrongValues(t *testing.T) {
 		"{resources: {limit: {memory: 1Gi}}}":    "at '/resources': additional properties 'limit' not allowed",
 		"{networkPolicies: {manager: {}}}":       "at '/networkPolicies/manager': got object, want boolean",
 		"{metrics: {service: {}}}":               "at '/metrics/service': got object, want boolean",
+		"{metrics: {labels: {release: 1}}}":      "at '/metrics/labels/release': got number, want string",
 		"{networkPolicies: {namespaces: [A]}}":   "at '/networkPolicies/namespaces/0': 'A' does not match pattern",
 		"{crds: {install: 'no'}}":                "at '/crds/install': got string, want boolean",
 		"{imagePullSecrets: [registry]}":         "at '/imagePullSecrets/0': got string, want object",
