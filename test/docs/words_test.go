@@ -28,10 +28,8 @@ var raised = map[string]struct {
 
 	why string
 }{
-	"CHANGELOG.md":          {Reading{Pronouns: 4.3}, "many entries, each added when something changes"},
 	"dev/bench/README.md":   {Reading{Lines: 600}, "settings and numbers of every run, for developers"},
 	"docs/reference/api.md": {Reading{Lines: 1300}, "generated: every field of the API"},
-	"docs/testing.md":       {Reading{Sentence: 16.6}, "lists of what is tested"},
 }
 
 func TestWords(t *testing.T) {
