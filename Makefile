@@ -315,8 +315,8 @@ bench-autoscale: karpenter ## Measure gangs on nodes that Karpenter makes, besid
 	go test -run='^$$' -bench='Scaling/.*/seed=$(SEED)' -benchtime=1x -timeout=1h ./test/e2e-autoscale
 
 .PHONY: bench-queue
-bench-queue: ## Compare the queue with textbook schedulers, in virtual time, and with docs/benchmarks.md: [BENCH_ARGS='-workloads=rigid -write']
-	go run ./test/bench-queue -record=docs/benchmarks.md $(BENCH_ARGS)
+bench-queue: ## Compare the queue with textbook schedulers, in virtual time, and with dev/bench/queue.md: [BENCH_ARGS='-workloads=rigid -write']
+	go run ./test/bench-queue -record=dev/bench/queue.md $(BENCH_ARGS)
 
 .PHONY: conformance
 conformance: ## Run the test scripts of a flux-sched checkout against resource-query: FLUX_SCHED_SRC=
