@@ -119,6 +119,13 @@ func countUsage(queue string, before, after *v1alpha2.Usage) {
 	nodeSeconds.WithLabelValues(queue, wasted).Add(float64(after.LostNodeSeconds - before.LostNodeSeconds))
 }
 
+// CountDeleted counts what an attempt used that ended because its MiniCluster was deleted.
+func CountDeleted(queue string, lost v1alpha2.Usage) {
+	existing.Lock()
+	defer existing.Unlock()
+	countUsage(labelOf(queue), nil, &lost)
+}
+
 // countRejection counts a MiniCluster that is not accepted, for another reason than before.
 func countRejection(before, after *v1alpha2.MiniClusterStatus) {
 	now, was := meta.FindStatusCondition(after.Conditions, v1alpha2.ConditionAccepted), meta.FindStatusCondition(before.Conditions, v1alpha2.ConditionAccepted)

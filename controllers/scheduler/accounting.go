@@ -48,8 +48,13 @@ func (a *accounting) note(before, mc *v1alpha2.MiniCluster) {
 			a.spendings = append(a.spendings, spending{miniCluster: mc, found: true})
 		}
 	} else if spent, ok := state.SpentSince(before, mc); ok {
-		a.spendings = append(a.spendings, spending{miniCluster: mc, spent: spent})
+		a.add(mc, spent)
 	}
+}
+
+// add keeps what a MiniCluster has used.
+func (a *accounting) add(mc *v1alpha2.MiniCluster, spent state.Spent) {
+	a.spendings = append(a.spendings, spending{miniCluster: mc, spent: spent})
 }
 
 // step adds what MiniClusters used to the books of their queues.

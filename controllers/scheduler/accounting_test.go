@@ -10,7 +10,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
@@ -102,6 +105,30 @@ func TestAccounting(t *testing.T) {
 	report, _ := q.report("default")
 	if a := report.Accounting; len(a.Users) != v1alpha2.MostUsers || a.LostNodeSeconds != 10*(v1alpha2.MostUsers+5) || len(q.accounting.books["default"].users) != v1alpha2.MostUsers {
 		t.Errorf("%d users are listed and %d kept, with %d node-seconds", len(a.Users), len(q.accounting.books["default"].users), a.LostNodeSeconds)
+	}
+}
+
+// A MiniCluster that is deleted while it has nodes lost what it used until then. One that waits, or has finished, did not.
+func TestAccountingOfDeleted(t *testing.T) {
+	q := newQueue(t, "a")
+	q.Clock, q.seen.queues = clocktesting.NewFakePassiveClock(at(21).Time), []*v1alpha2.MiniClusterQueue{fixture.Queue("default").Obj()}
+	holds := func(name string) *v1alpha2.MiniCluster {
+		mc := spender(name, "bob")
+		mc.Status.Admission = &v1alpha2.Admission{Time: at(15), Size: 4, Vacated: "3"}
+		return mc
+	}
+	counted, finished, kept := holds("counted"), holds("finished"), holds("kept")
+	counted.Status.Admission.Usage = &v1alpha2.AttemptUsage{NodeSeconds: 8, Until: at(17)}
+	finished.Status.CompletionTime = new(at(18))
+	kept.DeletionTimestamp = new(at(16)) // by a finalizer of somebody
+	due := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	for _, mc := range []*v1alpha2.MiniCluster{spender("waits", "alice"), holds("fresh"), counted, finished, kept} {
+		q.miniClusters().Delete(t.Context(), event.DeleteEvent{Object: mc}, due)
+	}
+	q.cycle()
+	report, _ := q.report("default")
+	if want := int64(3*6 + (8 + 3*4) + 3*1); report.Accounting == nil || report.Accounting.LostNodeSeconds != want || due.Len() != 1 {
+		t.Errorf("the queue has %+v, want %d node-seconds", report.Accounting, want)
 	}
 }
 

@@ -282,7 +282,19 @@ func (s *Scheduler) followLabels(namespace string, q requests) {
 
 // miniClusters asks for a cycle if a MiniCluster goes, or if its change may matter to others. It keeps those that end.
 func (s *Scheduler) miniClusters() handler.EventHandler {
-	return handler.Funcs{CreateFunc: s.foundMiniCluster, UpdateFunc: s.followMiniCluster, DeleteFunc: s.run(always).Delete}
+	return handler.Funcs{CreateFunc: s.foundMiniCluster, UpdateFunc: s.followMiniCluster, DeleteFunc: s.loseMiniCluster}
+}
+
+// loseMiniCluster counts what a MiniCluster used that is deleted while it has nodes, and asks for a cycle.
+func (s *Scheduler) loseMiniCluster(_ context.Context, e event.DeleteEvent, q requests) {
+	mc := e.Object.(*v1alpha2.MiniCluster)
+	spent := state.SpentAtDeletion(mc, s.Clock.Now())
+	metrics.CountDeleted(mc.Status.Queue, spent.Usage)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.accounting.add(mc, spent)
+	s.due.changed = true
+	q.Add(reconcile.Request{})
 }
 
 // foundMiniCluster looks at a MiniCluster that the cache has not shown before. Many have finished before a restart of

@@ -53,3 +53,22 @@ func SpentAfter(mc *v1alpha2.MiniCluster, after time.Time) Spent {
 	}
 	return out
 }
+
+// SpentAtDeletion is what a MiniCluster that is gone used in an attempt that it did not end, until its deletion. A manager
+// that was away does not know when that was: until, when the cache lost it.
+func SpentAtDeletion(mc *v1alpha2.MiniCluster, until time.Time) Spent {
+	a := mc.Status.Admission
+	if a == nil || mc.Status.CompletionTime != nil {
+		return Spent{}
+	}
+	if mc.DeletionTimestamp != nil {
+		until = mc.DeletionTimestamp.Time
+	}
+	var held v1alpha2.AttemptUsage
+	if held.Until = a.Time; a.Usage != nil {
+		held = *a.Usage
+	}
+	left, _ := ranks("vacated", a.Vacated, int(a.Size)) // unreadable: none
+	seconds := max(int64(until.Truncate(time.Second).Sub(held.Until.Time)/time.Second), 0)
+	return Spent{Usage: v1alpha2.Usage{LostNodeSeconds: held.NodeSeconds + seconds*int64(int(a.Size)-len(left))}, Until: until}
+}
