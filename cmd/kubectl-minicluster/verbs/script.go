@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,13 @@ var (
 		"x": "exclusive", "exclusive": "exclusive", "env": "env", "job-name": jobName,
 	}
 )
+
+// several are the options that make a script several jobs, or a job that begins after another one. A script that ran without
+// such an option would do something else.
+var several = map[string]string{
+	"a": "runs the script several times", "array": "runs the script several times", "cc": "runs the script several times", "bcc": "runs the script several times",
+	"d": "waits for another job", "dependency": "waits for another job", "b": "begins later", "begin": "begins later", "begin-time": "begins later",
+}
 
 // Options that are no flags of submit.
 const (
@@ -78,6 +86,9 @@ func (m *submitter) useScript(cmd *cobra.Command, mc *v1alpha2.MiniCluster, text
 	if len(m.script.ignored) > 0 {
 		fmt.Fprintln(m.ErrOut, access.PlainLine(fmt.Sprintf("These options in %s have no meaning here: %s", m.file, strings.Join(m.script.ignored, " "))))
 	}
+	if names := slices.Compact(slices.Sorted(slices.Values(slurmVariable.FindAllString(text, -1)))); len(names) > 0 {
+		fmt.Fprintln(m.ErrOut, access.PlainLine(fmt.Sprintf("%s reads %s, which a MiniCluster does not set: flux getattr size and FLUX_MINICLUSTER_* tell sizes.", m.file, strings.Join(names, ", "))))
+	}
 	if usesSrun.MatchString(text) {
 		fmt.Fprintln(m.ErrOut, access.PlainLine(m.file+" calls srun, which a MiniCluster does not have: use flux run."))
 	}
@@ -108,8 +119,8 @@ func (m *submitter) useLine(cmd *cobra.Command, line string, given map[string]bo
 	if match == nil {
 		return nil
 	}
-	flags := fluxFlags
-	if strings.HasPrefix(match[1], "SBATCH") {
+	flags, slurm := fluxFlags, strings.HasPrefix(match[1], "SBATCH")
+	if slurm {
 		flags = slurmFlags
 	}
 	options, err := optionsOf(match[2])
@@ -117,6 +128,9 @@ func (m *submitter) useLine(cmd *cobra.Command, line string, given map[string]bo
 		return access.Usagef("%s: %s: %w", m.file, line, err)
 	}
 	for _, o := range options {
+		if why := several[o.name]; why != "" && (slurm || len(o.name) > 1) {
+			return access.Usagef("%s: %s %s, and a MiniCluster does not: nothing was sent. Remove the line; an experiment runs a command several times", m.file, o.text, why)
+		}
 		if flag := flags[o.name]; given[flag] {
 			continue
 		} else if err := m.obey(cmd, flag, o); err != nil {
@@ -157,6 +171,8 @@ func (m *submitter) setCores(spec *v1alpha2.MiniClusterSpec) {
 	cores := m.script.cores * ((tasks + size - 1) / size)
 	setResource(&spec.FluxContainer().Resources, corev1.ResourceCPU, *resource.NewQuantity(cores, resource.DecimalSI))
 }
+
+var slurmVariable = regexp.MustCompile(`\bSLURM_\w+`)
 
 var usesSrun = regexp.MustCompile(`(?m)^[^#\n]*\bsrun\b`)
 

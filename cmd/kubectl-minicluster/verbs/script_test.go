@@ -75,6 +75,23 @@ func TestSubmitScript(t *testing.T) {
 	}
 }
 
+// A script that is several jobs, or waits, is refused. Variables of Slurm that it reads are named.
+func TestScriptOfSeveralJobs(t *testing.T) {
+	for line, want := range map[string]string{
+		"#SBATCH --array=1-10%2": "--array=1-10%2 runs the script several times", "#SBATCH -a 1-10": "several times", "#SBATCH -N 2 -d afterok:12": "waits for another job",
+		"#SBATCH --begin=16:00": "begins later", "#flux: --cc=1-10": "several times", "#FLUX: --dependency=afterok:f1": "waits for another job",
+	} {
+		out, err := submitted("#!/bin/bash\n"+line+"\nflux run lmp\n", "--image=x", "-f", "-")
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nothing was sent") || out != nil {
+			t.Errorf("%s: %v, %v", line, out, err)
+		}
+	}
+	_, told := submitScript(t, "#!/bin/bash\n#SBATCH -N 2\nflux run -n $SLURM_NTASKS lmp -in in.${SLURM_JOB_ID} $SLURM_NTASKS\n")
+	if want := "- reads SLURM_JOB_ID, SLURM_NTASKS, which a MiniCluster does not set"; !strings.Contains(told, want) {
+		t.Errorf("%q is not in %q", want, told)
+	}
+}
+
 // A directive is taken apart as a shell does, and what has no meaning here is named.
 func TestDirectives(t *testing.T) {
 	value := func(mc *v1alpha2.MiniCluster, name corev1.ResourceName) string {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,8 +44,9 @@ func newSubmit(s *access.Session, check func(*v1alpha2.MiniCluster) error) *cobr
 	cmd := &cobra.Command{
 		Use: "submit [-f FILE] [FLAGS] [-- COMMAND [ARGUMENT...]]", Short: "Make a MiniCluster that runs a command, as sbatch or flux submit",
 		SuggestFor: []string{"sbatch", "srun", "run", "create"},
-		Long: `Make a MiniCluster that runs a command. The flags are those of sbatch and flux submit, where these have such. With -f, the
-MiniCluster in a file is changed by the flags and the command.
+		Long: `Make a MiniCluster that runs a command. -N, -n, -t and --exclusive mean what they mean for sbatch and flux
+submit, and --time, --partition and --job-name are accepted for -t, -q and --name. CPUs, memory and GPUs are those of each
+node. With -f, the MiniCluster in a file is changed by the flags and the command.
 
 Without -n and --ntasks-per-node, each node runs one task, as with srun and flux run. With -f, the tasks of the file
 count; if -N changes the size, the tasks of each node stay.
@@ -74,6 +76,9 @@ word, which is taken as it is.`,
 
 func (m *submitter) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(map[string]string{"time": "time-limit", "partition": "queue", "job-name": "name"}[name], name))
+	})
 	f.StringVarP(&m.file, "filename", "f", "", "file with a MiniCluster that is changed by the other flags, or with a script; -: the standard input")
 	f.StringVar(&m.name, "name", "", "name; by default that of the program, with a suffix that makes it unique")
 	f.StringVarP(&m.nodes, "nodes", "N", "", "number of brokers, each of which usually has a node: N, or MIN-N to begin also with fewer")

@@ -525,7 +525,7 @@ func TestExplain(t *testing.T) {
 		"waits":            {queued, nil, "", []string{"lmp is Queued: Because.", "Reason: NoRoom.", "a minSize below 4", "a deadlineSeconds"}},
 		"its place":        {queued, queue, "", []string{"It is number 8 of 9 in queue research, after /a, /b, /c, /d, /e, and 2 more."}},
 		"no place":         {queued, two, "", []string{"\n2 MiniClusters wait in queue default.\n"}},
-		"alone":            {queued, alone, "", []string{"\nOnly it waits in queue default.\n"}},
+		"alone":            {queued, alone, "", []string{"\nNo other MiniCluster waits in queue default.\n"}},
 		"a closed queue":   {queued, closed, "", []string{"Queue research is suspended: it starts nothing."}},
 		"far behind":       {life("JobMiniClusterReady=!Queued"), &v1alpha2.MiniClusterQueue{}, "", []string{"lists the first 0"}},
 		"suspended":        {life("JobMiniClusterReady=!Suspended"), nil, "", []string{"kubectl minicluster resume lmp"}},

@@ -271,7 +271,7 @@ func place(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) string {
 		if w.Namespace == mc.Namespace && w.Name == mc.Name {
 			switch {
 			case w.Position == 0 && queue.Status.Pending == 1:
-				return fmt.Sprintf("Only it waits in queue %s.", queue.Name)
+				return fmt.Sprintf("No other MiniCluster waits in queue %s.", queue.Name)
 			case w.Position == 0:
 				return fmt.Sprintf("%d MiniClusters wait in queue %s.", queue.Status.Pending, queue.Name)
 			}
