@@ -222,7 +222,7 @@ func (c *cycle) why(e *entry) (elastic.Verdict, string) {
 	used := c.state.all(q)
 	for _, name := range sorted(q.Capacity) {
 		if need := times(e.Requests[name], least); need > 0 && used[name]+need > q.Capacity[name] {
-			return elastic.QueueFull, fmt.Sprintf("queue %s has %s of %s in use, needs %s more%s", q.Name, c.amount(name, used[name]), c.amount(name, q.Capacity[name]), c.amount(name, need), e.wholly(name))
+			return elastic.QueueFull, fmt.Sprintf("needs %s%s, and jobs of queue %s have %s of its %s", c.amount(name, need), e.wholly(name), q.Name, c.amount(name, used[name]), c.amount(name, q.Capacity[name]))
 		}
 	}
 	for _, name := range c.state.guaranteedToOthers(q) {

@@ -1074,7 +1074,7 @@ func TestMessages(t *testing.T) {
 		"d 1 needs 50, 0 free",
 		"e 1 there is no queue lost",
 		"a 1 needs 64 cpu, queue research may have 48 cpu",
-		"b 2 queue research has 40 cpu of 48 cpu in use, needs 10 cpu more; it is expected to start by 12:00:30 UTC",
+		"b 2 needs 10 cpu, and jobs of queue research have 40 cpu of its 48 cpu; it is expected to start by 12:00:30 UTC",
 		"c 3 waits for its turn: 1 is before it in queue research",
 	}
 	checkMessages(t, got, want...)
@@ -1099,7 +1099,7 @@ func TestMessagesOfWholeNodes(t *testing.T) {
 		wait(with(gang("a", 64, 1), alone), with(gang("b", 3, 2), alone))
 	checkMessages(t, Schedule(c.snap, c.room, noon.Add(10*time.Second)),
 		"a 1 needs 64 cpu in whole nodes, queue research may have 48 cpu",
-		"b 2 queue research has 18 pods of 20 pods in use, needs 3 pods more; it is expected to start by 12:00:30 UTC",
+		"b 2 needs 3 pods, and jobs of queue research have 18 pods of its 20 pods; it is expected to start by 12:00:30 UTC",
 	)
 	promised := queue("other", func(q *Queue) { q.Guarantee = Resources{"cpu": 70} })
 	c = newCluster(100, promised, easy("research")).run(with(gang("r", 20, 0), alone), 20, 0, endsAt(30)).
