@@ -128,6 +128,9 @@ type MiniClusterStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// MostTasks is the largest number of tasks of a MiniCluster.
+const MostTasks = 100_000_000
+
 // TasksFor is a number of tasks, and the size for which it was set.
 type TasksFor struct {
 	Size  int32 `json:"size"`

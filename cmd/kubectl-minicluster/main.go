@@ -31,7 +31,8 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	ctrllog.SetLogger(klog.NewKlogr())
 	code := access.Report(run(ctx, arguments(os.Args[0], os.Args[1:]), access.New(os.Stdin, os.Stdout, os.Stderr)), os.Stderr)
 	stop()

@@ -155,8 +155,9 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 	if err := r.readQuota(ctx, seen); err != nil {
 		return ctrl.Result{}, err
 	}
+	unreleased := r.Kueue.Release(ctx, seen.quota.Left) // the rest does not wait for that
 	if decided := r.consult(seen); !decided {
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, unreleased
 	}
 	plan := life.Decide(seen.observation, seen.now)
 	seen.memory.noteAble(plan)
@@ -165,7 +166,7 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 	}
 	plan, unnamed := r.name(ctx, seen, plan)
 	plan, untold := r.tellKueue(ctx, seen, plan)
-	undone := errors.Join(unnamed, untold, r.Kueue.Release(ctx, seen.quota.Left)) // the rest does not wait for that
+	undone := errors.Join(unnamed, untold, unreleased)
 	if isPassing(untold) || untold != nil && takesQuota(plan.Step) {
 		return ctrl.Result{}, undone
 	}

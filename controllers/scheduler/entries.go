@@ -186,7 +186,7 @@ func (l *line) enter(e *entry) *entry {
 // withoutQuota says that a MiniCluster names the queue of MiniClusters with quota and has no quota; "" if not. Its nodes
 // would be those that the queue keeps for quota.
 func (e *entry) withoutQuota() string {
-	if e.queue != v1alpha2.KueueQueue || e.quota != nil {
+	if e.queue != v1alpha2.KueueQueue || e.quota != nil || e.refused != "" { // one with quota may be refused by another quota
 		return ""
 	}
 	return "queue " + v1alpha2.KueueQueue + " is for MiniClusters with quota of Kueue, whose label " + v1alpha2.KueueQueueLabel + " names a LocalQueue"

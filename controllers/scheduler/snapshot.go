@@ -116,7 +116,11 @@ func (c *cycle) barred() func(namespace, queue string) string {
 // barGrowth lets no gang grow whose queue does not serve its namespace. The gang keeps what it has.
 func (c *cycle) barGrowth(barred func(namespace, queue string) string) {
 	for i := range c.Running {
-		if r := &c.Running[i]; barred(c.catalog.known[types.UID(r.ID)].miniCluster.Namespace, r.Queue) != "" {
+		r := &c.Running[i]
+		mc := c.catalog.known[types.UID(r.ID)].miniCluster
+		a := mc.Status.Admission
+		unquoted := r.Queue == v1alpha2.KueueQueue && a != nil && a.Quota == nil // admitted by a manager that allowed that
+		if unquoted || barred(mc.Namespace, r.Queue) != "" {
 			r.Max = len(r.Ranks)
 		}
 	}

@@ -103,6 +103,9 @@ func (r *Record) Story() story.Story {
 	last := story.Attempt{Size: r.Size, Admitted: *r.Admitted, Started: known(r.Started), Ended: s.Ended, Hostages: r.StartingNodeSeconds}
 	nodes, _ := hostlist.Decode(r.Nodes, mostNodes) // unreadable: none
 	for rank, node := range nodes {
+		if len(nodes) != int(r.Size) { // some came later, or left: nobody knows when
+			break
+		}
 		last.Stays = append(last.Stays, story.Stay{Rank: rank, Node: node, From: last.Admitted, To: last.Ended})
 	}
 	s.Attempts = append(s.Attempts, last)

@@ -122,12 +122,15 @@ func ScaleTasks(mc *v1alpha2.MiniCluster) {
 	if meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
 		return
 	}
-	if set == nil || set.Tasks != *s.Tasks {
-		mc.Status.TasksFor = &v1alpha2.TasksFor{Size: s.Size, Tasks: *s.Tasks}
-		return
+	if a := mc.Status.Admission; set == nil && a != nil && a.Wanted > 0 && a.Traits != nil { // by a manager that recorded no more
+		set = &v1alpha2.TasksFor{Size: a.Wanted, Tasks: a.Traits.Tasks}
 	}
+	if set == nil || set.Tasks != *s.Tasks {
+		set = &v1alpha2.TasksFor{Size: s.Size, Tasks: *s.Tasks}
+	}
+	mc.Status.TasksFor = set
 	if tasks := sizing(Traits(s), set.Size).TasksAt(int(s.Size)); tasks > 0 && set.Tasks >= set.Size {
-		s.Tasks = new(int32(tasks))
+		s.Tasks = new(int32(min(tasks, v1alpha2.MostTasks)))
 	}
 }
 

@@ -558,4 +558,14 @@ func TestScaleTasks(t *testing.T) {
 			t.Errorf("%s: the tasks are %v, want %v", name, got, tc.want)
 		}
 	}
+	older := fixture.MiniCluster("lmp").Size(6).Tasks(6).Defaulted()
+	older.Status.Admission = &v1alpha2.Admission{Wanted: 3, Traits: &v1alpha2.Traits{Tasks: 6}}
+	if ScaleTasks(older); *older.Spec.Tasks != 12 || *older.Status.TasksFor != (v1alpha2.TasksFor{Size: 3, Tasks: 6}) {
+		t.Errorf("one that was resized before has %d tasks, for %+v", *older.Spec.Tasks, older.Status.TasksFor)
+	}
+	many := fixture.MiniCluster("lmp").Size(3000).Tasks(v1alpha2.MostTasks).Defaulted()
+	many.Status.TasksFor = &v1alpha2.TasksFor{Size: 100, Tasks: v1alpha2.MostTasks}
+	if ScaleTasks(many); *many.Spec.Tasks != v1alpha2.MostTasks {
+		t.Errorf("too many tasks become %d", *many.Spec.Tasks)
+	}
 }

@@ -24,6 +24,8 @@ type Story struct {
 	Submitted, Ended time.Time
 	// Attempts are in their order. An attempt has nodes from its admission to its end.
 	Attempts []Attempt
+	// Forgets is true if the status does not list the first attempts any more.
+	Forgets bool
 	// Wanted is the number of brokers that were asked for: at the last admission, if there was one.
 	Wanted int32
 	// Size is the number of brokers with which the command was started, or for which there are nodes if it was not.
@@ -77,6 +79,7 @@ func Of(mc *v1alpha2.MiniCluster, events ...*corev1.Event) Story {
 			story.Size = a.Quorum
 		}
 	}
+	story.Forgets = len(story.Attempts) > 0 && story.Attempts[0].Number > 1
 	story.place(s.Admission, events)
 	return story
 }
@@ -149,7 +152,7 @@ func (s *Story) Phases(until time.Time) (out []Phase) {
 	}
 	for i, a := range s.Attempts {
 		before := KindWaiting
-		if i == 0 && a.Number > 1 {
+		if i == 0 && s.Forgets {
 			before = KindForgotten
 		}
 		add(Phase{Kind: before, To: a.Admitted})
@@ -223,6 +226,7 @@ func (s Story) Since(from time.Time) Story {
 		a.Admitted, a.Stays = Later(a.Admitted, from), stays
 		attempts = append(attempts, a)
 	}
+	s.Forgets = s.Forgets && len(attempts) == len(s.Attempts)
 	s.Attempts = attempts
 	return s
 }

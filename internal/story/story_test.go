@@ -161,6 +161,14 @@ func TestOf(t *testing.T) {
 			since:  50,
 			want:   "0 n1 50-@50",
 		},
+		"what it waited before, of attempts that are listed": {
+			status: v1alpha2.MiniClusterStatus{
+				Attempts:  attempt(10, 20, nil),
+				Admission: &v1alpha2.Admission{Attempt: 2, Size: 1, Quorum: 1, Nodes: "n1", Time: when(60)}, StartTime: pointer(61),
+			},
+			since: 50,
+			want:  "0 n1 60-@61, wait 50-60",
+		},
 		"what ended before": {
 			status: v1alpha2.MiniClusterStatus{Admission: admission(30, 1, "n1"), CompletionTime: pointer(40)},
 			since:  50,

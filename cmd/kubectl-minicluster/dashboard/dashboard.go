@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,7 +134,8 @@ func show(address string) (remove func(), _ error) {
 		return remove, err
 	}
 	opener := cmp.Or(map[string]string{"darwin": "open"}[runtime.GOOS], "xdg-open")
-	command := exec.Command(opener, file) //nolint:gosec,noctx // the browser may outlive this program
+	command := exec.Command(opener, file)                     //nolint:gosec,noctx // the browser may outlive this program
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // and does not get its signals
 	if err := command.Start(); err != nil {
 		return remove, err
 	}

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,7 @@ type cluster struct {
 	// forbidden are the paths that the user may not ask for, by their end.
 	forbidden string
 	// refuses is true if nothing listens on the port of the page.
-	refuses bool
+	refuses atomic.Bool
 
 	mutex    sync.Mutex
 	forwards []httpstream.Connection
@@ -105,7 +106,7 @@ func (c *cluster) forward(w http.ResponseWriter, r *http.Request) {
 func (c *cluster) copy(stream, trouble httpstream.Stream) {
 	defer stream.Close()
 	defer trouble.Close()
-	if c.refuses {
+	if c.refuses.Load() {
 		_, _ = io.WriteString(trouble, "connection refused")
 		return
 	}
@@ -206,6 +207,10 @@ func TestDashboard(t *testing.T) {
 			_ = c.forwards[0].Close() // the pod goes away
 			c.mutex.Unlock()
 			http.DefaultClient.CloseIdleConnections()
+			c.refuses.Store(true) // a kubelet may keep the connection to a pod that is gone
+			for !strings.Contains(ask(t, address, "/y", key), "the pod is gone") {
+			}
+			c.refuses.Store(false)
 			for !strings.Contains(ask(t, address, "/y", key), "asks /y") { // until the loss is noticed
 			}
 			interrupt()
@@ -229,13 +234,14 @@ func TestDashboardErrors(t *testing.T) {
 		"for somebody else":  {user: "{token: own}", as: "bob", want: "and not by --as"},
 		"may not see pods":   {user: "{token: own}", forbidden: "/pods", want: `a right is missing: User "ada" cannot`},
 		"may not forward":    {user: "{token: own}", forbidden: "/portforward", want: `pods "leads" is forbidden: User "ada" cannot`},
-		"no page":            {user: "{token: own}", refuses: true, want: "the page of pod leads does not answer; the manager needs --dashboard-bind-address: connection refused"},
+		"no page":            {user: "{token: own}", refuses: true, want: "the page of pod leads does not answer; the pod is gone, or the manager lacks --dashboard-bind-address: connection refused"},
 		"another's token":    {user: "{token: other}", want: "the manager does not accept your token"},
 		"no token of theirs": {user: "{token: own}", forbidden: "/token", want: `a right is missing: User "ada" cannot`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
-			c.forbidden, c.refuses = tc.forbidden, tc.refuses
+			c.forbidden = tc.forbidden
+			c.refuses.Store(tc.refuses)
 			s, _ := c.session(t, tc.user)
 			s.Flags.Impersonate = &tc.as
 			o := flags()

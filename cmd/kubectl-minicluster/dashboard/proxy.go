@@ -29,10 +29,15 @@ func newProxy(key string, known, plain http.RoundTripper) http.Handler {
 	return &httputil.ReverseProxy{
 		FlushInterval: -1, // the page sends events
 		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.Header.Del("Cookie")                             // of other services of this machine
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "127.0.0.1" // and the Host stays, by which the page knows other pages
 		},
 		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(bearer+key)) == 0 {
+			who := r.Header.Get("Authorization")
+			switch {
+			case who == "" && strings.HasPrefix(r.URL.Path, "/api/"): // a page without a login would show all to other users of this machine
+				return &http.Response{StatusCode: http.StatusUnauthorized, Body: http.NoBody, Request: r}, nil
+			case subtle.ConstantTimeCompare([]byte(who), []byte(bearer+key)) == 0:
 				return plain.RoundTrip(r)
 			}
 			r = r.Clone(r.Context())

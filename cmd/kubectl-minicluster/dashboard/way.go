@@ -59,11 +59,20 @@ func (w *way) pod() string {
 	return w.name
 }
 
+// close ends the connection. It does not wait for a dial that hangs: the program ends.
 func (w *way) close() {
-	w.mutex.Lock()
+	if !w.mutex.TryLock() {
+		return
+	}
 	defer w.mutex.Unlock()
+	w.drop()
+}
+
+// drop ends the connection, so that the next dial makes one.
+func (w *way) drop() {
 	if w.connection != nil {
 		_ = w.connection.Close()
+		w.connection = nil
 	}
 }
 
@@ -81,12 +90,14 @@ func (w *way) dial(ctx context.Context) (net.Conn, error) {
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
 	trouble, err := w.connection.CreateStream(headers)
 	if err != nil {
+		w.drop()
 		return nil, fmt.Errorf("reaching pod %s: %w", w.name, err)
 	}
 	_ = trouble.Close() // nothing is written to it
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
 	data, err := w.connection.CreateStream(headers)
 	if err != nil {
+		w.drop()
 		return nil, fmt.Errorf("reaching pod %s: %w", w.name, err)
 	}
 	return &conn{Stream: data, trouble: trouble, way: w.connection, pod: w.name}, nil
@@ -158,7 +169,8 @@ func (c *conn) Read(to []byte) (int, error) {
 		return n, err
 	}
 	if why, _ := io.ReadAll(c.trouble); len(why) > 0 {
-		return 0, fmt.Errorf("the page of pod %s does not answer; the manager needs --dashboard-bind-address: %s", c.pod, strings.TrimSpace(string(why)))
+		_ = c.way.Close() // the pod may be gone, and the next request looks for another one
+		return 0, fmt.Errorf("the page of pod %s does not answer; the pod is gone, or the manager lacks --dashboard-bind-address: %s", c.pod, strings.TrimSpace(string(why)))
 	}
 	return 0, err
 }

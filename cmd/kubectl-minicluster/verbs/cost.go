@@ -48,8 +48,8 @@ func (m *submitter) setTasks(cmd *cobra.Command, spec *v1alpha2.MiniClusterSpec,
 	default:
 		tasks = most
 	}
-	if tasks > mostTasks {
-		return access.Usagef("%d tasks are more than %d", tasks, mostTasks)
+	if tasks > v1alpha2.MostTasks {
+		return access.Usagef("%d tasks are more than %d", tasks, v1alpha2.MostTasks)
 	}
 	spec.Tasks = new(int32(tasks))
 	return nil
@@ -57,9 +57,6 @@ func (m *submitter) setTasks(cmd *cobra.Command, spec *v1alpha2.MiniClusterSpec,
 
 // defaultTasks is the API's number of tasks of a MiniCluster that names none.
 const defaultTasks = int32(1)
-
-// mostTasks is the limit of the API.
-const mostTasks = 100_000_000
 
 // startsTasks reports whether something else than the number of tasks says which tasks run.
 func startsTasks(spec *v1alpha2.MiniClusterSpec) bool {

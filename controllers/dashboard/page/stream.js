@@ -8,11 +8,15 @@ export const token = {
 };
 
 // A link may bring the token in its fragment, which no server sees. The address does not keep the token.
-const brought = new URLSearchParams(location.hash.slice(1)).get("token");
-if (brought) {
+function takeToken() {
+  const brought = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!brought) return false;
   token.set(brought);
   history.replaceState(null, "", location.pathname);
+  return true;
 }
+takeToken();
+addEventListener("hashchange", () => takeToken() && location.reload());
 
 export function ask(path, signal) {
   const headers = token.get() ? { Authorization: `Bearer ${token.get()}` } : {};

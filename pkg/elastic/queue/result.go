@@ -188,7 +188,9 @@ func (c *cycle) headLooksAt(e *entry) (at time.Time) {
 // decideHead is the verdict on the head of a queue.
 func (c *cycle) decideHead(e *entry, d *Decision) {
 	d.Head = true
-	if d.Verdict, d.Message = c.why(e); e.holdsOut && d.Verdict == elastic.NoRoom {
+	// It would fit at a smaller size, unless its queue is full at that size, too.
+	d.Verdict, d.Message = c.why(e)
+	if room := d.Verdict == elastic.NoRoom || d.Verdict == elastic.QueueFull && !e.overCapacity; e.holdsOut && room {
 		d.Verdict, d.Message = elastic.WaitingForSize, "holds out for its full size: "+d.Message
 	}
 	d.LookAgain = c.headLooksAt(e)

@@ -161,6 +161,14 @@ func TestAllocate(t *testing.T) {
 			cluster: newCluster(8, queue("default", none)).run(gang("r", 3, 0), 3, 0).wait(elasticGang("a", 2, 8, 0, time.Minute), gang("b", 1, 1)), second: 59,
 			want: "a WaitingForSize, b WaitingForTurn",
 		},
+		"also for capacity of its queue": {
+			cluster: newCluster(20, queue("default", capacity(16))).run(gang("r", 8, 0), 8, 0).wait(elasticGang("a", 4, 11, 0, time.Minute)), second: 59,
+			want: "a WaitingForSize",
+		},
+		"unless the queue is full at any size": {
+			cluster: newCluster(20, queue("default", capacity(10))).run(gang("r", 8, 0), 8, 0).wait(elasticGang("a", 4, 9, 0, time.Minute)), second: 59,
+			want: "a QueueFull",
+		},
 		"and then takes what there is": {
 			cluster: newCluster(8).run(gang("r", 3, 0), 3, 0).wait(elasticGang("a", 2, 8, 0, time.Minute)), second: 60,
 			want: "a Admitted 5",
