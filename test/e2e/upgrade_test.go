@@ -64,6 +64,9 @@ func upgradesLives(t *testing.T, old string) {
 	replace(env.Root)
 	for _, l := range []*upgraded{there, back} {
 		l.awaitPods("gated", 0)
+		l.await(l.all["shrinking"], "knowing for which size its tasks are", func(mc *v1alpha2.MiniCluster) bool {
+			return mc.Status.TasksFor != nil && *mc.Status.TasksFor == v1alpha2.TasksFor{Size: 3, Tasks: 6}
+		})
 	}
 	there.end()
 	replace(old)
@@ -205,7 +208,7 @@ func makeLives(s *site, ahead bool) *upgraded {
 					spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("1h"), duration("2h")
 				})
 		case "shrinking":
-			w.Size(3).MinSize(1).Launcher().PodAnnotation(simulator.Runtime, untilTold).PodAnnotation(simulator.Busy, untilTold)
+			w.Size(3).Tasks(6).MinSize(1).Launcher().PodAnnotation(simulator.Runtime, untilTold).PodAnnotation(simulator.Busy, untilTold)
 		case "gated":
 			w.Size(4).Spec(needsScheduler)
 		case "waiting":
