@@ -320,7 +320,7 @@ func playExclusive(s *stage) {
 	s.awaitQueue("limited", "counting whole nodes", func(q *v1alpha2.MiniClusterQueueStatus) bool { return q.Used.Cpu().Value() == 32 })
 	s.step(3)
 	s.awaitReason("one-more", v1alpha2.ReasonQueueFull)
-	s.awaitMessage("one-more", "needs 8 cpu in whole nodes")
+	s.awaitMessage("one-more", "Needs 8 cpu in whole nodes")
 	s.awaitReason("waits", v1alpha2.ReasonNoRoom)
 	s.awaitMessage("waits", "a whole node each")
 	for _, name := range []string{"alone", "shares"} {
