@@ -6,6 +6,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -86,6 +87,10 @@ const (
 	passBegins = "Reconciling"
 )
 
+// clientTimeout are the words that an http.Client adds to the error of a request that took too long. Its context and a timer of its
+// own end the request at the same time, and the words are there only if the timer was first.
+const clientTimeout = " (Client.Timeout exceeded while awaiting headers)"
+
 // Init implements logr.LogSink.
 func (s *sink) Init(logr.RuntimeInfo) {}
 
@@ -102,7 +107,7 @@ func (s *sink) Info(level int, message string, _ ...any) {
 // Error implements logr.LogSink.
 func (s *sink) Error(err error, message string, _ ...any) {
 	if !s.arm.isDead() {
-		s.log(fmt.Sprintf("%s logs %s: %v", s.arm.manager, message, err))
+		s.log(fmt.Sprintf("%s logs %s: %s", s.arm.manager, message, strings.TrimSuffix(fmt.Sprint(err), clientTimeout)))
 	}
 }
 
