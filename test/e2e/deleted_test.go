@@ -86,24 +86,6 @@ func scripts(t *testing.T) *corev1.ConfigMap {
 	return jobset.Scripts(set)
 }
 
-// A MiniCluster that was deleted holds nothing, although a finalizer of its user keeps it.
-func TestKeptWhenDeleted(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 2)
-	mc := s.create(s.miniCluster("kept").Size(2).PodAnnotation(simulator.Runtime, untilTold))
-	s.awaitState(mc, v1alpha2.StateRunning)
-	s.patch(mc, `{"metadata":{"finalizers":["example.com/keeps"]}}`)
-	s.delete(mc)
-	s.await(mc, "without nodes", func(mc *v1alpha2.MiniCluster) bool {
-		return mc.Status.Nodes == 0 && condition(mc, v1alpha2.ConditionReady).Message == "It is being deleted"
-	})
-	if pods := s.pods(mc); len(pods) > 0 {
-		t.Errorf("%d pods are there", len(pods))
-	}
-	s.patch(mc, `{"metadata":{"finalizers":null}}`)
-	s.awaitGone(mc)
-}
-
 // Nobody deletes a JobSet by hand whose pods the API server binds. Where somebody can, the pods that it leaves are deleted,
 // and their nodes are free again.
 func TestOrphanedJobSet(t *testing.T) {

@@ -9,40 +9,15 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
-
-// A command that runs too long is ended, and leaves its log.
-func TestDeadlineKeepsTheLog(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 3)
-	mc := s.create(s.miniCluster("long").Size(3).PodAnnotation(simulator.Runtime, "1h").Deadline(2))
-	s.awaitEnd(mc, v1alpha2.ReasonDeadlineExceeded)
-	if code := s.awaitOnlyLead(mc); code != 143 {
-		t.Errorf("the lead's pod ended with %d", code)
-	}
-	var set jobsetapi.JobSet
-	eventually(t, func() error {
-		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(mc), &set); err != nil {
-			return final(err)
-		}
-		if !meta.IsStatusConditionTrue(set.Status.Conditions, string(jobsetapi.JobSetFailed)) {
-			return fmt.Errorf("the JobSet says %+v", set.Status.Conditions)
-		}
-		return nil
-	})
-	s.awaitSuccess(s.create(s.miniCluster("next").Size(3)))
-	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, v1alpha2.ReasonDeadlineExceeded: 1})
-}
 
 // A command whose MiniCluster sets no deadline is ended by that of its queue at the admission. A later
 // change of the queue does not count for what has nodes.
@@ -146,59 +121,4 @@ func TestDefaultTTL(t *testing.T) {
 	if s.get(stays).DeletionTimestamp != nil {
 		t.Error("the spec does not win")
 	}
-}
-
-// Whenever the lead fails, that is the end: nobody holds a node or waits behind a gate.
-func TestLeadFails(t *testing.T) {
-	t.Parallel()
-	for phase, message := range map[string]string{
-		simulator.PhaseInit:    "The lead's init container flux-view failed with exit code 1",
-		simulator.PhaseWaiting: "The command failed with exit code 1",
-		simulator.PhaseRunning: "The command failed with exit code 1",
-	} {
-		t.Run(phase, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, 3)
-			mc := s.create(s.miniCluster("fails").Size(3).MaxSize(5).PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.LeadFails, phase).
-				PodAnnotation(simulator.FailsAfter, untilTold).PodAnnotation(simulator.StartLate, "1").PodAnnotation(simulator.StartDelay, "2s"))
-			if phase == simulator.PhaseRunning {
-				s.awaitState(mc, v1alpha2.StateRunning)
-				s.tell(mc, 0, simulator.FailsAfter, "0s")
-			}
-			s.awaitEnd(mc, v1alpha2.ReasonCommandFailed)
-			if code := mc.Status.ExitCode; code == nil || *code != 1 || condition(mc, v1alpha2.ConditionFinished).Message != message {
-				t.Errorf("it ended with %v: %s", code, condition(mc, v1alpha2.ConditionFinished).Message)
-			}
-			eventually(t, func() error {
-				if pods := s.pods(mc); len(pods) != 1 || pods[0].Labels[v1alpha2.RankLabel] != "0" {
-					return fmt.Errorf("%d pods are left", len(pods))
-				}
-				return nil
-			})
-			want := map[string]int{"Admitted": 1, v1alpha2.ReasonCommandFailed: 1}
-			if phase == simulator.PhaseRunning {
-				want["Started"] = 1
-			}
-			s.awaitDecisions(mc, want)
-			s.awaitSuccess(s.create(s.miniCluster("next").Size(3)))
-		})
-	}
-}
-
-// Who changes the spec of a MiniCluster that has finished is told that this has no effect.
-func TestEditAfterTheEnd(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 1)
-	mc := s.create(s.miniCluster("again"))
-	s.awaitSuccess(mc)
-	s.patch(mc, `{"spec":{"containers":[{"image":"other","command":"other"}]}}`)
-	s.await(mc, "told that it has no effect", func(mc *v1alpha2.MiniCluster) bool {
-		return strings.HasSuffix(condition(mc, v1alpha2.ConditionReady).Message, "delete it and create it again")
-	})
-	eventually(t, func() error {
-		if events := s.events(mc); events[v1alpha2.EventSpecIgnored] != 1 {
-			return fmt.Errorf("the events are %v", events)
-		}
-		return nil
-	})
 }

@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -81,4 +82,20 @@ func TestNodeAboutToGoWithCheckpoint(t *testing.T) {
 			record.check(s)
 		})
 	}
+}
+
+// saving begins a MiniCluster of some brokers whose command writes a checkpoint when it is asked to.
+func (s *site) saving(name string, size int32) *fixture.MiniClusterWrapper {
+	return s.miniCluster(name).Size(size).Tasks(size).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Elastic.Checkpoint = &v1alpha2.Checkpoint{Signal: "SIGUSR1", Wait: duration("5m")}
+	})
+}
+
+// awaitRuns waits until the command of a MiniCluster was begun n times, and runs with some brokers.
+func (s *site) awaitRuns(mc *v1alpha2.MiniCluster, n, brokers int32) {
+	s.t.Helper()
+	s.await(mc, fmt.Sprintf("running for the %d. time, with %d brokers", n, brokers), func(mc *v1alpha2.MiniCluster) bool {
+		a := mc.Status.Admission
+		return state(mc) == v1alpha2.StateRunning && mc.Status.Runs == n && mc.Status.Size == brokers && mc.Status.Nodes == brokers && a.Restart == nil && a.Quorum == brokers
+	})
 }

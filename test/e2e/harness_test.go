@@ -6,6 +6,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
@@ -243,4 +245,95 @@ func (s *site) events(mc *v1alpha2.MiniCluster) map[string]int {
 		}
 	}
 	return counts
+}
+
+// decisions are the reasons of events that tell of one, or of a size that was asked for.
+var decisions = []string{
+	"Admitted", "Started", "QuorumLowered", "GaveUp", "Retrying", "Released", "Draining", "Vacated", "Kept", "Grew", "Moved", "SizeIgnored", "BelowMinimum",
+	"Restarting", "Restarted", "Prolonged", "Checkpointed", "Warned",
+	v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo, v1alpha2.ReasonRequeued,
+	v1alpha2.StateSucceeded, v1alpha2.ReasonCommandFailed, v1alpha2.ReasonLeadLost, v1alpha2.ReasonWorkersFailed, v1alpha2.ReasonBrokersLost,
+	v1alpha2.ReasonDeadlineExceeded, v1alpha2.ReasonStartLimit,
+}
+
+// awaitDecisions waits until the events tell of certain decisions, each so often, and of no
+// others but those that may be there, too.
+func (s *site) awaitDecisions(mc *v1alpha2.MiniCluster, want map[string]int, may ...string) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		got := s.events(mc)
+		maps.DeleteFunc(got, func(reason string, _ int) bool {
+			return !slices.Contains(decisions, reason) || slices.Contains(may, reason)
+		})
+		if !maps.Equal(got, want) {
+			return fmt.Errorf("%s was told of %v, want %v", mc.Name, got, want)
+		}
+		return nil
+	})
+}
+
+// awaitEnd waits until a MiniCluster has failed for a reason and holds no node any more.
+func (s *site) awaitEnd(mc *v1alpha2.MiniCluster, reason string) {
+	s.t.Helper()
+	s.await(mc, "failed, with no node held", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateFailed && mc.Status.Nodes == 0 })
+	if got := condition(mc, v1alpha2.ConditionFinished); got.Reason != reason {
+		s.t.Errorf("%s failed with %s: %s; want %s", mc.Name, got.Reason, got.Message, reason)
+	}
+}
+
+// awaitOnlyLead waits until no other pod of a MiniCluster is left than its lead's, which has ended.
+func (s *site) awaitOnlyLead(mc *v1alpha2.MiniCluster) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		pods := s.pods(mc)
+		if len(pods) != 1 {
+			return fmt.Errorf("%s has %d pods", mc.Name, len(pods))
+		}
+		lead := pods[0]
+		if rank, _ := protocol.Rank(&lead); rank != 0 || lead.DeletionTimestamp != nil || (lead.Status.Phase != corev1.PodFailed && lead.Status.Phase != corev1.PodSucceeded) {
+			return fmt.Errorf("what is left is pod %s: rank %d, %s", lead.Name, rank, lead.Status.Phase)
+		}
+		return nil
+	})
+}
+
+// nodesOf are the nodes of a MiniCluster, by rank.
+func (s *site) nodesOf(mc *v1alpha2.MiniCluster) []string {
+	s.t.Helper()
+	nodes, err := hostlist.Decode(mc.Status.Admission.Nodes, int(mc.Status.Admission.Size))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return nodes
+}
+
+// withhold cordons nodes until the returned function is called, or the test ends.
+func (s *site) withhold(nodes ...string) (give func()) {
+	s.t.Helper()
+	for _, node := range nodes {
+		cordon(s, node, true)
+	}
+	give = func() {
+		for _, node := range nodes {
+			cordon(s, node, false)
+		}
+	}
+	s.t.Cleanup(give)
+	return give
+}
+
+// awaitPlaced waits until as many pods have nodes as the MiniCluster's size.
+func (s *site) awaitPlaced(mc *v1alpha2.MiniCluster) {
+	s.t.Helper()
+	s.await(mc, "placed on all its nodes", func(mc *v1alpha2.MiniCluster) bool { return occupied(s.pods(mc)) == int(mc.Spec.Size) })
+}
+
+func isGated(pod *corev1.Pod) bool { return protocol.IsGated(pod) && pod.DeletionTimestamp == nil }
+
+// cannotStart tells a pod that never starts that it cannot start where it is. It returns the node.
+func (s *site) cannotStart(mc *v1alpha2.MiniCluster, rank int) (bad string) {
+	s.t.Helper()
+	bad = s.nodesOf(s.get(mc))[rank]
+	s.tell(mc, rank, simulator.CannotStart, bad)
+	return bad
 }

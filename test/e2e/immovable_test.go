@@ -61,3 +61,8 @@ func budgetFor(namespace, name string, mc *v1alpha2.MiniCluster) *policyv1.PodDi
 		},
 	}
 }
+
+// twice lets a MiniCluster grow and shrink by factors of two alone: also where two nodes become free one after the other.
+func twice(spec *v1alpha2.MiniClusterSpec) {
+	spec.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2}
+}

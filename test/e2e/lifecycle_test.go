@@ -147,20 +147,6 @@ func TestCompletionIndexIsRank(t *testing.T) {
 	s.awaitSuccess(mc)
 }
 
-// backoffLimit lets a command that failed run again, in a new attempt.
-func TestCommandFailsAgain(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 2)
-	mc := s.create(s.miniCluster("retries").Size(2).PodAnnotation(simulator.ExitCode, "3").PodAnnotation(simulator.Runtime, "10ms").
-		Spec(func(spec *v1alpha2.MiniClusterSpec) {
-			spec.BackoffLimit, spec.Elastic.Recreate.BackoffBase = 1, &metav1.Duration{Duration: time.Second}
-		}))
-	s.await(mc, "failed", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateFailed && mc.Status.Nodes == 0 })
-	if n := s.leadsOf(mc); n != 2 || *mc.Status.ExitCode != 3 || mc.Status.Runs != 2 || mc.Status.Admission.Attempt != 2 || mc.Status.RequeueState.Retries != 1 {
-		t.Errorf("the command ran %d times, exit code %d: %+v", n, *mc.Status.ExitCode, mc.Status)
-	}
-}
-
 // One that could never run says so at once, with numbers, and holds nothing.
 func TestNeverFits(t *testing.T) {
 	t.Parallel()
@@ -305,83 +291,6 @@ func TestWaitsForRoom(t *testing.T) {
 	s.endCommand(first)
 	s.awaitSuccess(second)
 	s.awaitSuccess(third)
-}
-
-func TestElasticAdmission(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 5)
-	mc := s.create(s.miniCluster("elastic").Size(16).MinSize(2).MaxSize(20).Tasks(128).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
-		spec.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2}
-	}))
-	s.awaitState(mc, v1alpha2.StateRunning)
-	if a := mc.Status.Admission; a.Size != 4 || mc.Status.Tasks != 32 || mc.Status.MaximumSize != 16 {
-		t.Errorf("it runs with %d brokers, %d tasks, at most %d", a.Size, mc.Status.Tasks, mc.Status.MaximumSize)
-	}
-	eventually(t, func() error { // it runs before all its pods are made
-		gated, placed := 0, 0
-		for _, pod := range s.pods(mc) {
-			if protocol.IsGated(&pod) {
-				gated++
-			} else {
-				placed++
-			}
-		}
-		if gated != 12 || placed != 4 {
-			return fmt.Errorf("%d pods wait behind the gate, %d are placed", gated, placed)
-		}
-		return nil
-	})
-	s.endCommand(mc)
-	s.awaitSuccess(mc)
-}
-
-func TestWaitsForSize(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 3)
-	mc := s.create(s.miniCluster("holds-out").Size(4).MinSize(2).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
-		spec.Elastic.WaitForSize = duration(untilTold)
-	}))
-	s.await(mc, "holding out", func(mc *v1alpha2.MiniCluster) bool {
-		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonWaitingForSize
-	})
-	s.patch(mc, `{"spec":{"elastic":{"waitForSize":"3s"}}}`)
-	s.awaitState(mc, v1alpha2.StateRunning)
-	if waited := mc.Status.Admission.Time.Sub(mc.CreationTimestamp.Time); mc.Status.Admission.Size != 3 || waited < 3*time.Second {
-		t.Errorf("after %s it got %d brokers", waited, mc.Status.Admission.Size)
-	}
-}
-
-// A MiniCluster that cannot start gives its nodes back, and is tried again, until it has been tried
-// often enough. The queue is suspended while others use the nodes.
-func TestStartTimeout(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 3)
-	mc := s.create(s.miniCluster("stuck").Size(3).PodAnnotation(simulator.NeverStart, "1").Spec(func(spec *v1alpha2.MiniClusterSpec) {
-		spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration(untilTold), duration(untilTold)
-		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("1s")}
-	}))
-	s.awaitPlaced(mc)
-	s.patch(queueOf(s), `{"spec":{"suspended":true}}`)
-	s.patch(mc, `{"spec":{"elastic":{"quorumTimeout":"1s","startTimeout":"2s"}}}`)
-	s.await(mc, "given up, with no node held", func(mc *v1alpha2.MiniCluster) bool {
-		return len(mc.Status.Attempts) == 1 && mc.Status.Nodes == 0
-	})
-	if mc.Status.RequeueState.Count != 1 || mc.Status.Admission != nil {
-		t.Errorf("after the first attempt the status is %+v", mc.Status)
-	}
-	other := s.create(s.miniCluster("other").Size(3).Queue(v1alpha2.DefaultQueue).PodAnnotation(simulator.Runtime, "100ms"))
-	s.awaitSuccess(other)
-	s.patch(queueOf(s), `{"spec":{"suspended":false}}`)
-	s.await(mc, "failed", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateFailed && mc.Status.Nodes == 0 })
-	if reason := condition(mc, v1alpha2.ConditionFinished).Reason; reason != v1alpha2.ReasonStartLimit {
-		t.Errorf("it failed with %s", reason)
-	}
-	eventually(t, func() error {
-		if events := s.events(mc); events["Admitted"] != 2 || events["GaveUp"] != 1 || events["Started"] != 0 {
-			return fmt.Errorf("events %v", events)
-		}
-		return nil
-	})
 }
 
 func TestSuspend(t *testing.T) {

@@ -8,17 +8,12 @@ import (
 	"fmt"
 	"testing"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
 
@@ -38,54 +33,6 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	delete(others, "PUT endpointslices") // only if the pods get their addresses at different times
 	if len(others) > 0 {
 		t.Errorf("a life also has %v", others)
-	}
-}
-
-// The manager is killed before and after it tells of every decision, through lives that are
-// resized, lost, given up and suspended: each is told once, and nothing is done twice.
-func TestKilledAtEveryEvent(t *testing.T) {
-	t.Parallel()
-	s := newOwnSite(t, 14)
-	record := s.newRecord()
-	defer operator.New(s.shared).KillAtEveryEvent()()
-	again := func(spec *v1alpha2.MiniClusterSpec) {
-		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("1s")}
-	}
-	resized := s.create(s.miniCluster("resized").Launcher().Size(3).MinSize(1).MaxSize(6).PodAnnotation(simulator.Runtime, "1h"))
-	lost := s.create(s.miniCluster("lost").Size(2).PodAnnotation(simulator.LoseRanks, "1").PodAnnotation(simulator.Runtime, "1h").
-		Spec(again).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.OnLoss = v1alpha2.LossRecreate }))
-	givenUp := s.create(s.miniCluster("given-up").Size(2).PodAnnotation(simulator.NeverStart, "1").
-		Spec(again).Spec(func(spec *v1alpha2.MiniClusterSpec) {
-		spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("3s"), duration("5s")
-	}))
-	suspended := s.create(s.miniCluster("suspended").Size(2).PodAnnotation(simulator.Runtime, "1h"))
-	reach := func(mc *v1alpha2.MiniCluster, reason string) {
-		t.Helper()
-		eventually(t, func() error {
-			if seen := record.of(mc); seen.times(reason) == 0 {
-				return fmt.Errorf("%s: no %s was decided", mc.Name, reason)
-			}
-			return nil
-		})
-	}
-	reach(resized, "Started")
-	s.patch(resized, `{"spec":{"size":5}}`)
-	reach(suspended, "Started")
-	s.patch(suspended, `{"spec":{"suspend":true}}`)
-	reach(resized, "Grew")
-	s.patch(resized, `{"spec":{"size":2}}`)
-	reach(suspended, "Released")
-	s.patch(suspended, `{"spec":{"suspend":false,"deadlineSeconds":1}}`)
-	reach(resized, "Vacated")
-	s.patch(resized, `{"spec":{"deadlineSeconds":1}}`)
-	for _, mc := range []*v1alpha2.MiniCluster{resized, lost, givenUp, suspended} {
-		s.awaitState(mc, v1alpha2.StateFailed)
-	}
-	record.check(s)
-	for mc, runs := range map[*v1alpha2.MiniCluster]int{resized: 1, lost: 2, givenUp: 0, suspended: 2} {
-		if n := record.runsOf(mc.UID); n != runs {
-			t.Errorf("%s: the command began %d times, want %d", mc.Name, n, runs)
-		}
 	}
 }
 
@@ -121,77 +68,6 @@ func TestKilledWhileEventsHang(t *testing.T) {
 		s.await(mc, "without pending events", func(mc *v1alpha2.MiniCluster) bool { return len(mc.Status.PendingEvents) == 0 })
 	}
 	record.check(s)
-}
-
-// A lead ends, and somebody deletes its pod, while nobody looks. Its Job knows that the command has succeeded.
-func TestKilledWhileTheLeadEndsAndGoes(t *testing.T) {
-	t.Parallel()
-	s := newOwnSite(t, 2)
-	o := operator.Operate(s.shared)
-	mc := s.create(s.miniCluster("gone").Size(2).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
-		spec.Elastic.OnLoss = v1alpha2.LossRecreate
-	}))
-	s.awaitState(mc, v1alpha2.StateRunning)
-	o.Kill()
-	s.endCommand(mc)
-	eventually(t, func() error {
-		pod := s.podOfRank(mc, 0)
-		if pod.Status.Phase != corev1.PodSucceeded || len(pod.Finalizers) > 0 {
-			return fmt.Errorf("the lead's pod is %s, and has the finalizers %v", pod.Status.Phase, pod.Finalizers)
-		}
-		return env.client.Delete(s.ctx, pod)
-	})
-	if err := o.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s.awaitSuccess(mc)
-	if n := s.leadsOf(mc); n != 1 {
-		t.Errorf("%d leads were made", n)
-	}
-}
-
-// The command begins, and somebody deletes its lead's Job or its JobSet, while nobody looks: it does not run again.
-func TestKilledWhileTheLeadGoes(t *testing.T) {
-	t.Parallel()
-	for name, gone := range map[string]client.Object{"job": &batchv1.Job{}, "jobset": &jobsetapi.JobSet{}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newOwnSite(t, 2)
-			o := operator.Operate(s.shared, "--binder=gate")
-			mc := s.create(s.miniCluster("gone").Size(2).PodAnnotation(simulator.NeverStart, "1").PodAnnotation(simulator.Runtime, untilTold))
-			s.await(mc, "with a lead", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 1 })
-			o.Kill()
-			s.letStart(mc, 1)
-			lead := s.podOfRank(mc, 0)
-			eventually(t, func() error {
-				if lead = s.podOfRank(mc, 0); !protocol.Read(lead).Broker.Ready {
-					return errors.New("the command does not run")
-				}
-				return nil
-			})
-			gone.SetNamespace(s.namespace)
-			gone.SetName(mc.Name)
-			if name == "job" {
-				gone.SetName(metav1.GetControllerOf(lead).Name)
-			}
-			s.delete(gone, client.PropagationPolicy(metav1.DeletePropagationBackground)) // as kubectl does
-			eventually(t, func() error {
-				if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(lead), &corev1.Pod{}); !apierrors.IsNotFound(err) {
-					return fmt.Errorf("the lead is there: %w", err)
-				}
-				return nil
-			})
-			if err := o.Start(); err != nil {
-				t.Fatal(err)
-			}
-			s.await(mc, "told of the loss", func(mc *v1alpha2.MiniCluster) bool {
-				return condition(mc, v1alpha2.ConditionFinished).Reason == v1alpha2.ReasonLeadLost && mc.Status.Nodes == 0 && mc.Status.Runs == 1
-			})
-			if n := s.leadsOf(mc); n != 1 {
-				t.Errorf("%d leads had a node", n)
-			}
-		})
-	}
 }
 
 // The same while its pods are made without nodes, to find out whether a policy refuses them.

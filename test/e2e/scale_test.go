@@ -188,43 +188,6 @@ func TestScaleWithRuntimeClass(t *testing.T) {
 	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Grew": 2})
 }
 
-// A MiniCluster that has grown goes back to its size when it may grow no more.
-func TestGrowthIsTakenBack(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 4)
-	mc := s.launcher("grows")
-	s.awaitBrokers(mc, 3)
-	s.patch(mc, `{"spec":{"elastic":{"grow":true}}}`)
-	s.awaitBrokers(mc, 4)
-	departures := s.watchDepartures(mc)
-	s.patch(mc, `{"spec":{"elastic":{"grow":false}}}`)
-	s.awaitBrokers(mc, 3)
-	departures.check(t, 3)
-	if mc.Spec.Size != 3 {
-		t.Errorf("its size is %d", mc.Spec.Size)
-	}
-	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Grew": 1, "Draining": 1, "Vacated": 1})
-}
-
-// A user may go below minSize, and is told. The lead stays.
-func TestScaleBelowMinimum(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 3)
-	mc := s.launcher("scales")
-	s.awaitBrokers(mc, 3)
-	departures := s.watchDepartures(mc)
-	s.scale(mc, 1)
-	s.awaitBrokers(mc, 1)
-	for _, rank := range []int{1, 2} {
-		s.awaitPod(mc, rank, "behind its gate again", isGated)
-	}
-	departures.check(t, 1, 2)
-	if n := s.leadsOf(mc); n != 1 {
-		t.Errorf("%d leads have run", n)
-	}
-	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Draining": 1, "Vacated": 1, "BelowMinimum": 1})
-}
-
 // The API server refuses what cannot be.
 func TestScaleRefused(t *testing.T) {
 	t.Parallel()
@@ -272,63 +235,4 @@ func TestMaxSizeOfARigidCommand(t *testing.T) {
 	if n := len(s.pods(waits)); n != 3 || waits.Status.MaximumSize != 3 {
 		t.Errorf("for three brokers it has %d pods, and a largest size of %d", n, waits.Status.MaximumSize)
 	}
-}
-
-// A command that does not bear it goes on as it was started.
-func TestScaleRigid(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 3)
-	mc := s.create(s.miniCluster("rigid").Size(3).MinSize(1).PodAnnotation(simulator.Runtime, untilTold))
-	s.awaitState(mc, v1alpha2.StateRunning)
-	s.scale(mc, 2)
-	s.await(mc, "told", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.ObservedGeneration == mc.Generation })
-	s.endCommand(mc)
-	s.awaitSuccess(mc)
-	if a := mc.Status.Admission; a.Size != 3 || a.Quorum != 3 || a.Vacated != "" {
-		t.Errorf("it ran with the admission %+v", a)
-	}
-	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "SizeIgnored": 1, "Succeeded": 1})
-}
-
-// What a running command bears was recorded at its admission: an edit of the spec does not make
-// an MPI job malleable, and does not let it go on without a broker.
-func TestEditsOfARunningCommand(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 3)
-	mc := s.create(s.losing("edited").Size(3).MinSize(1).PodAnnotation(simulator.HangsOnLoss, "true"))
-	s.awaitState(mc, v1alpha2.StateRunning)
-	s.patch(mc, `{"spec":{"interactive":true,"elastic":{"onLoss":"Continue"},"size":2}}`)
-	s.await(mc, "told", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.ObservedGeneration == mc.Generation })
-	s.lose(mc)
-	s.awaitEnd(mc, v1alpha2.ReasonBrokersLost)
-	if a := mc.Status.Admission; a.Size != 3 || a.Quorum != 3 || a.Vacated != "" || a.Traits.Malleable || a.Traits.OnLoss != v1alpha2.LossFail {
-		t.Errorf("it ran with the admission %+v and the traits %+v", a, a.Traits)
-	}
-	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "SizeIgnored": 1, v1alpha2.ReasonBrokersLost: 2})
-}
-
-// Before it starts any may shrink: those that are not up are not waited for.
-func TestScaleWhileStarting(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 4)
-	mc := s.create(s.miniCluster("shrinks").Size(4).MinSize(1).PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.NeverStart, "1").
-		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.QuorumTimeout = duration("10m") }))
-	s.await(mc, "starting, with three up", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateStarting && mc.Status.Size == 3 })
-	s.scale(mc, 2)
-	s.awaitBrokers(mc, 2)
-	if a := mc.Status.Admission; a.Quorum != 2 || a.Vacated != "1,3" {
-		t.Errorf("it runs with the admission %+v", a)
-	}
-	for _, rank := range []int{1, 3} {
-		s.awaitPod(mc, rank, "behind its gate again", isGated)
-	}
-	s.awaitSuccess(s.create(s.miniCluster("other").Size(2)))
-	eventually(t, func() error {
-		told := s.events(mc)
-		left := told["Vacated"] // that rank 1 has left, which never ran, is told with rank 3 or before
-		if told["Admitted"] != 1 || told["Draining"] != 1 || told["Started"] != 1 || left < 1 || left > 2 {
-			return fmt.Errorf("it was told of %v", told)
-		}
-		return nil
-	})
 }

@@ -22,73 +22,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 )
 
-// Deleted at any moment of its life, a MiniCluster leaves nothing.
-func TestDeleteAtAnyMoment(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 4)
-	moments := map[string]func(mc *v1alpha2.MiniCluster) error{
-		"at once": func(*v1alpha2.MiniCluster) error { return nil },
-		"admitted": func(mc *v1alpha2.MiniCluster) error {
-			if s.get(mc).Status.Admission == nil {
-				return fmt.Errorf("it is %s", state(mc))
-			}
-			return nil
-		},
-		"with pods": func(mc *v1alpha2.MiniCluster) error {
-			if len(s.pods(mc)) == 0 {
-				return fmt.Errorf("it is %s", state(s.get(mc)))
-			}
-			return nil
-		},
-		"with pods that run": func(mc *v1alpha2.MiniCluster) error {
-			for _, pod := range s.pods(mc) {
-				if pod.Status.Phase == corev1.PodRunning {
-					return nil
-				}
-			}
-			return fmt.Errorf("it is %s", state(s.get(mc)))
-		},
-		"running": func(mc *v1alpha2.MiniCluster) error {
-			if state(s.get(mc)) != v1alpha2.StateRunning {
-				return fmt.Errorf("it is %s", state(mc))
-			}
-			return nil
-		},
-		"finished": func(mc *v1alpha2.MiniCluster) error {
-			if state(s.get(mc)) != v1alpha2.StateSucceeded {
-				return fmt.Errorf("it is %s", state(mc))
-			}
-			return nil
-		},
-	}
-	for name, reached := range moments {
-		t.Run(name, func(t *testing.T) {
-			runtime := "1h"
-			if name == "finished" {
-				runtime = "100ms"
-			}
-			mc := s.create(s.miniCluster("goes").Size(4).PodAnnotation(simulator.Runtime, runtime))
-			eventually(t, func() error { return reached(mc) })
-			s.delete(mc)
-			eventually(t, s.shared.NothingLeft)
-		})
-	}
-}
-
-// One of the same name, made while the pods of the one before are still going, waits
-// for them and then runs.
-func TestRecreateAtOnce(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 3)
-	for range 3 {
-		mc := s.create(s.miniCluster("again").Size(3).PodAnnotation(simulator.Runtime, "1h"))
-		s.awaitState(mc, v1alpha2.StateRunning)
-		s.delete(mc)
-	}
-	mc := s.create(s.miniCluster("again").Size(3))
-	s.awaitSuccess(mc)
-}
-
 // Foreign objects under the names that are needed are left as they are.
 func TestNameClash(t *testing.T) {
 	t.Parallel()
@@ -297,55 +230,10 @@ func (s *site) priorityClass(name string, value int32) {
 	})
 }
 
-// A node that goes while brokers start: the MiniCluster starts without it where it
-// may, and else begins anew elsewhere. The timeouts end once the node is gone.
-func TestNodeVanishesWhileStarting(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		least   int32
-		timeOut func(s *site, mc *v1alpha2.MiniCluster)
-		want    string
-	}{
-		"elastic": {2, quorumTimesOut, "2 of 3 brokers"},
-		"rigid":   {3, startTimesOut, "3 of 3 brokers"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, 4)
-			mc := s.create(s.miniCluster("loses").Size(3).MinSize(tc.least).PodAnnotation(simulator.NeverStart, "1,2").Spec(func(spec *v1alpha2.MiniClusterSpec) {
-				spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration(untilTold), duration(untilTold)
-				spec.Elastic.Recreate.BackoffBase = duration("1s")
-			}))
-			s.awaitPlaced(mc)
-			vanish(s, nodeOfRank(s, mc, 1))
-			s.letStart(mc, 2)
-			s.await(mc, "starting, with two up", func(mc *v1alpha2.MiniCluster) bool {
-				return state(mc) == v1alpha2.StateStarting && mc.Status.Size == 2
-			})
-			tc.timeOut(s, mc)
-			s.awaitState(mc, v1alpha2.StateSucceeded)
-			if message := condition(mc, v1alpha2.ConditionQuorumReached).Message; !strings.HasPrefix(message, tc.want) {
-				t.Errorf("it started with %s, want %s", message, tc.want)
-			}
-		})
-	}
-}
-
 // quorumTimesOut ends the quorumTimeout of a MiniCluster that starts.
 func quorumTimesOut(s *site, mc *v1alpha2.MiniCluster) {
 	s.t.Helper()
 	s.patch(mc, `{"spec":{"elastic":{"quorumTimeout":"1s"}}}`)
-}
-
-// startTimesOut ends the startTimeout of a MiniCluster that starts. The next attempt waits in a
-// suspended queue until the spec gives it time and lets all pods start.
-func startTimesOut(s *site, mc *v1alpha2.MiniCluster) {
-	s.t.Helper()
-	s.patch(queueOf(s), `{"spec":{"suspended":true}}`)
-	s.patch(mc, `{"spec":{"elastic":{"quorumTimeout":"1s","startTimeout":"1s"}}}`)
-	s.await(mc, "given up", func(mc *v1alpha2.MiniCluster) bool { return len(mc.Status.Attempts) == 1 })
-	s.patch(mc, `{"spec":{"elastic":{"quorumTimeout":%[1]q,"startTimeout":%[1]q},"pod":{"annotations":{%q:null}}}}`, untilTold, simulator.NeverStart)
-	s.patch(queueOf(s), `{"spec":{"suspended":false}}`)
 }
 
 // A node that goes under a running MPI job takes it with it.
