@@ -84,8 +84,6 @@ type line struct {
 	ledger   *ledger.Ledger
 	due      *due
 	topology []state.TopologyLevel
-	// labelsOf are the labels of a namespace; none if it is not known.
-	labelsOf func(namespace string) map[string]string
 	// entries are the waiting MiniClusters, and the admitted ones whose status does not show it
 	// yet.
 	entries map[types.NamespacedName]*entry
@@ -201,7 +199,7 @@ func (e *entry) stands(before *entry, assumed bool) bool {
 }
 
 func (l *line) queueOf(mc *v1alpha2.MiniCluster) string {
-	return cmp.Or(mc.Spec.Queue, l.labelsOf(mc.Namespace)[v1alpha2.QueueLabel], v1alpha2.DefaultQueue)
+	return cmp.Or(mc.Spec.Queue, l.ledger.NamespaceLabels(mc.Namespace)[v1alpha2.QueueLabel], v1alpha2.DefaultQueue)
 }
 
 // remove removes a MiniCluster from its queue. Others may have waited for it.

@@ -46,7 +46,6 @@ const (
 
 // scaling is what the scheduler knows about nodes on demand.
 type scaling struct {
-	ledger *ledger.Ledger
 	// asks are those of the last cycle, by MiniCluster, and told those of which the autoscaler was to hear.
 	asks map[types.UID]*scaleup.Wish
 	told map[types.UID]queue.Ask
@@ -102,19 +101,19 @@ func (s *scaling) step(c *cycle) {
 			continue
 		}
 		shapes, others := state.Shapes(made, c.Autoscaler.Shapes()), c.heldByOthers(q.Name)
-		q.ScaleUp.More = max(min(q.ScaleUp.Limit, mostAsked)-s.ledger.Up(shapes, others), 0)
+		q.ScaleUp.More = max(min(q.ScaleUp.Limit, mostAsked)-c.ledger.Up(shapes, others), 0)
 		wanted, requests := c.wantedOf(q.Name)
 		for _, shape := range state.Sized(shapes, requests) {
 			there := 0
 			if shape.Most > 0 {
-				there = s.ledger.There(&shape)
+				there = c.ledger.There(&shape)
 			}
 			most := min(shape.MostMore(there), q.ScaleUp.More, wanted)
 			could[q.Name] = append(could[q.Name], ledger.Could{Shape: shape, Nodes: most})
 			q.ScaleUp.Shapes = append(q.ScaleUp.Shapes, queue.Shape{Most: most, Holds: queue.Resources(shape.Capacity)})
 		}
 	}
-	s.ledger.CouldCome(could)
+	c.ledger.CouldCome(could)
 	c.noteComing()
 }
 
@@ -209,7 +208,7 @@ func (s *scaling) wish(c *cycle, result *queue.Result) []types.NamespacedName {
 		if k == nil || k.entry == nil {
 			continue
 		}
-		asks[k.miniCluster.UID] = s.wishOf(k.entry, ask, c.seen)
+		asks[k.miniCluster.UID] = c.wishOf(k.entry, ask)
 		if ask.Pause > 0 { // less of it is left in each cycle
 			ask.Pause = 1
 		}
@@ -230,9 +229,9 @@ func (s *scaling) wish(c *cycle, result *queue.Result) []types.NamespacedName {
 }
 
 // wishOf completes what is to be asked for a MiniCluster.
-func (s *scaling) wishOf(e *entry, ask queue.Ask, seen *clusterState) *scaleup.Wish {
-	w := &scaleup.Wish{Ask: ask, Pod: kueue.Confine(e.pod, e.quota), Batch: s.ledger.Nodes}
-	if made := seen.byName[e.queue]; made != nil && made.Spec.ScaleUp != nil {
+func (c *cycle) wishOf(e *entry, ask queue.Ask) *scaleup.Wish {
+	w := &scaleup.Wish{Ask: ask, Pod: kueue.Confine(e.pod, e.quota), Batch: c.ledger.Nodes}
+	if made := c.seen.byName[e.queue]; made != nil && made.Spec.ScaleUp != nil {
 		q := made.DeepCopy()
 		q.Default()
 		from := q.Spec.ScaleUp

@@ -101,11 +101,10 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 		},
 		starts: starts{all: map[types.UID]*start{}}, usage: usage{}, learning: learning{Runtimes: queue.NewRuntimes(mostLearned)},
 		accounting: accounting{books: map[string]*books{}}, storage: storage{changes: 1, read: map[types.NamespacedName]bool{}},
-		scaling: scaling{ledger: l, asks: map[types.UID]*scaleup.Wish{}, told: map[types.UID]queue.Ask{}, arrivals: map[string]time.Duration{}},
+		scaling: scaling{asks: map[types.UID]*scaleup.Wish{}, told: map[types.UID]queue.Ask{}, arrivals: map[string]time.Duration{}},
 		reports: reports{byQueue: map[string]status.QueueReport{}},
 	}
-	p.line.labelsOf = p.labelsOf
-	l.NamespaceLabels = func(name string) labels.Set { return p.labelsOf(name) }
+	l.NamespaceLabels = p.labelsOf
 	return &Scheduler{parts: p, mail: mail{decided: channel(), asked: channel(), reported: channel(), reserved: channel()}}
 }
 
@@ -117,7 +116,7 @@ var atOnce = func() context.Context {
 }()
 
 // labelsOf are the labels of a namespace; none if it is not known.
-func (p *parts) labelsOf(name string) map[string]string {
+func (p *parts) labelsOf(name string) labels.Set {
 	var namespace corev1.Namespace
 	if p.Cache == nil {
 		return nil

@@ -106,7 +106,7 @@ func (c *cycle) barred() func(namespace, queue string) string {
 		}
 		why, asked := known[name]
 		if !asked {
-			why = state.Barred(q, namespace, c.line.labelsOf(namespace))
+			why = state.Barred(q, namespace, c.ledger.NamespaceLabels(namespace))
 			known[name] = why
 		}
 		return why

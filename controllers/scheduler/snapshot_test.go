@@ -87,7 +87,7 @@ func (w *edits) look(s *Scheduler, seen *clusterState) (lines []string) {
 // anew is a scheduler that knows what this one was told, and has read nothing.
 func (w *edits) anew() *Scheduler {
 	s := New(nil, clock.RealClock{}, nil, nil)
-	s.ledger, s.line.ledger, s.catalog.ledger, s.scaling.ledger = w.ledger, w.ledger, w.ledger, w.ledger
+	s.ledger, s.line.ledger, s.catalog.ledger = w.ledger, w.ledger, w.ledger
 	s.line.checked, s.catalog.repairs, s.usage, s.reservations = w.line.checked, w.catalog.repairs, maps.Clone(w.usage), w.reservations
 	s.catalog.pods, s.catalog.limits, s.leaving = maps.Clone(w.catalog.pods), maps.Clone(w.catalog.limits), maps.Clone(w.leaving)
 	for uid, k := range w.catalog.known {

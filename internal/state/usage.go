@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // Spent is what attempts of a MiniCluster used, and when the last of them ended.
@@ -64,11 +65,12 @@ func SpentAtDeletion(mc *v1alpha2.MiniCluster, until time.Time) Spent {
 	if mc.DeletionTimestamp != nil {
 		until = mc.DeletionTimestamp.Time
 	}
-	var held v1alpha2.AttemptUsage
-	if held.Until = a.Time; a.Usage != nil {
-		held = *a.Usage
+	var held life.Usage
+	if a.Usage != nil {
+		held.Held, held.At = a.Usage.NodeSeconds, a.Usage.Until.Time
 	}
 	left, _ := ranks("vacated", a.Vacated, int(a.Size)) // unreadable: none
-	seconds := max(int64(until.Truncate(time.Second).Sub(held.Until.Time)/time.Second), 0)
-	return Spent{Usage: v1alpha2.Usage{LostNodeSeconds: held.NodeSeconds + seconds*int64(int(a.Size)-len(left))}, Until: until}
+	attempt := life.Record{Admission: &life.Admission{At: a.Time.Time, Nodes: make([]string, a.Size), Vacated: left}}
+	lost := held.After(attempt, life.Record{}, until).Lost
+	return Spent{Usage: v1alpha2.Usage{LostNodeSeconds: lost}, Until: until}
 }

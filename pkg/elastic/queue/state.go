@@ -18,10 +18,10 @@ type clusterState struct {
 	// guarantors are the queues with guarantees, and guaranteed the resources of these.
 	guarantors []*jobQueue
 	guaranteed []string
-	// used is what each queue has of the total, sum what all have of it, and beside what each queue has outside.
-	used, beside tallies
+	// used is what each queue has of the total, beside what each queue has outside, and sum what all have of the total.
+	used, beside []int64 // by queue and resource
 	sum          []int64 // by resource, as names has them
-	names        map[string]int
+	names        resourceNames
 	users        []tally
 	// outside are the ranks outside by gang, and owns is true if no snapshot has the same map.
 	outside map[string][]int
@@ -30,12 +30,31 @@ type clusterState struct {
 	came map[*jobQueue][]int
 }
 
-// tallies are amounts by queue and resource.
-type tallies []int64
+// resourceNames are the resources that gangs request, and where amounts by resource have each.
+type resourceNames map[string]int
 
-// of are those of a queue.
-func (t tallies) of(q *jobQueue, names map[string]int) []int64 {
-	return t[q.index*len(names):][:len(names)]
+// of are the amounts of a queue, of amounts by queue and resource.
+func (n resourceNames) of(q *jobQueue, amounts []int64) []int64 {
+	return amounts[q.index*len(n):][:len(n)]
+}
+
+// amount is that of a resource; 0 if no gang requests the resource.
+func (n resourceNames) amount(amounts []int64, name string) int64 {
+	if i, known := n[name]; known {
+		return amounts[i]
+	}
+	return 0
+}
+
+// resources are some amounts, without those that are zero.
+func (n resourceNames) resources(amounts []int64) Resources {
+	out := Resources{}
+	for name, i := range n {
+		if amounts[i] != 0 {
+			out[name] = amounts[i]
+		}
+	}
+	return out
 }
 
 // need is what a pod requests of a resource.
@@ -44,11 +63,11 @@ type need struct {
 	amount int64
 }
 
-func newClusterState(room Room, queues []*jobQueue, total Resources, names map[string]int) *clusterState {
+func newClusterState(room Room, queues []*jobQueue, total Resources, names resourceNames) *clusterState {
 	n := len(queues) * len(names)
 	s := &clusterState{
 		room: room, total: total, names: names, outside: map[string][]int{}, owns: true,
-		used: make(tallies, n), beside: make(tallies, n), sum: make([]int64, len(names)),
+		used: make([]int64, n), beside: make([]int64, n), sum: make([]int64, len(names)),
 	}
 	all := Resources{}
 	for _, q := range queues {
@@ -62,8 +81,8 @@ func newClusterState(room Room, queues []*jobQueue, total Resources, names map[s
 }
 
 // namesOf are the resources that gangs request.
-func namesOf(s *Snapshot) map[string]int {
-	names := map[string]int{pods: 0}
+func namesOf(s *Snapshot) resourceNames {
+	names := resourceNames{pods: 0}
 	add := func(g *Gang) {
 		for name := range g.Requests {
 			if _, known := names[name]; !known {
@@ -91,35 +110,20 @@ func (s *clusterState) needs(requests Resources) []need {
 
 // has is how much a queue has of a resource of the total, and free how much of the total nobody has.
 func (s *clusterState) has(q *jobQueue, name string) int64 {
-	return amountIn(s.used.of(q, s.names), s.names, name)
+	return s.names.amount(s.names.of(q, s.used), name)
 }
 
 func (s *clusterState) free(name string) int64 {
-	return s.total[name] - amountIn(s.sum, s.names, name)
+	return s.total[name] - s.names.amount(s.sum, name)
 }
 
 // hasOutside is how much a queue has of a resource outside.
 func (s *clusterState) hasOutside(q *jobQueue, name string) int64 {
-	return amountIn(s.beside.of(q, s.names), s.names, name)
-}
-
-func amountIn(amounts []int64, names map[string]int, name string) int64 {
-	if i, known := names[name]; known {
-		return amounts[i]
-	}
-	return 0
+	return s.names.amount(s.names.of(q, s.beside), name)
 }
 
 // uses is what a queue has of the total.
-func (s *clusterState) uses(q *jobQueue) Resources {
-	uses := Resources{}
-	for name, i := range s.names {
-		if amount := s.used.of(q, s.names)[i]; amount != 0 {
-			uses[name] = amount
-		}
-	}
-	return uses
-}
+func (s *clusterState) uses(q *jobQueue) Resources { return s.names.resources(s.names.of(q, s.used)) }
 
 // MaxAmount is the largest amount of a resource. Sums and products stop there, so that they stay within int64, and so
 // does the sum of a few of them.
@@ -195,11 +199,7 @@ func (s *clusterState) leave(id string, u *user, needs []need, leaves func(rank 
 // all is what a queue has, also outside.
 func (s *clusterState) all(q *jobQueue) Resources {
 	all := s.uses(q)
-	for name := range s.names {
-		if amount := s.hasOutside(q, name); amount != 0 {
-			all[name] = bounded(all[name] + amount)
-		}
-	}
+	all.Add(s.names.resources(s.names.of(q, s.beside)), 1)
 	return all
 }
 
@@ -222,8 +222,8 @@ func (s *clusterState) inside(r *run, n int) int {
 // move counts what some pods have as outside, or no longer if the number is negative.
 func (s *clusterState) move(u *user, needs []need, pods int) {
 	s.beside = slices.Clone(s.beside)
-	addTo(s.beside.of(u.queue, s.names), needs, pods)
-	addTo(s.used.of(u.queue, s.names), needs, -pods)
+	addTo(s.names.of(u.queue, s.beside), needs, pods)
+	addTo(s.names.of(u.queue, s.used), needs, -pods)
 	addTo(s.sum, needs, -pods)
 }
 
@@ -236,7 +236,7 @@ func addTo(amounts []int64, needs []need, pods int) {
 
 // add counts more gangs and pods of a user, or fewer if the numbers are negative.
 func (s *clusterState) add(u *user, needs []need, gangs, pods int) {
-	addTo(s.used.of(u.queue, s.names), needs, pods)
+	addTo(s.names.of(u.queue, s.used), needs, pods)
 	addTo(s.sum, needs, pods)
 	s.users[u.index].gangs += gangs
 	s.users[u.index].pods += pods
@@ -360,24 +360,20 @@ func (s *clusterState) keptForOthers(q *jobQueue, name string) int64 {
 
 // share is the part of the cluster that an amount takes of its dominant resource (dominant
 // resource fairness, Ghodsi et al. 2011).
-func (s *clusterState) share(amount Resources) float64 { return share(amount, s.total) }
+func (s *clusterState) share(amount Resources) float64 {
+	return largestShare(s.total, func(name string) int64 { return amount[name] })
+}
 
 // shareOf is the share of a queue.
 func (s *clusterState) shareOf(q *jobQueue) float64 {
-	part := 0.0
-	for name, total := range s.total {
-		if total > 0 {
-			part = max(part, float64(s.has(q, name))/float64(total))
-		}
-	}
-	return part
+	return largestShare(s.total, func(name string) int64 { return s.has(q, name) })
 }
 
-func share(amount, total Resources) float64 {
+func largestShare(total Resources, amount func(name string) int64) float64 {
 	share := 0.0
 	for name, total := range total {
 		if total > 0 {
-			share = max(share, float64(amount[name])/float64(total))
+			share = max(share, float64(amount(name))/float64(total))
 		}
 	}
 	return share
