@@ -139,6 +139,9 @@ const PlacementGate = Group + "/placement"
 // waits, in place of the gate, until the manager binds the pod, and holds no resources while it waits.
 const SchedulerName = "flux-elastic"
 
+// FieldOwner is the field manager of all that the manager writes.
+const FieldOwner = "flux-elastic"
+
 // Names of the replicated jobs of a MiniCluster's JobSet. The name of the lead's job is "0",
 // so that the lead's host name begins with `<name>-0`, as in the Flux Operator.
 const (

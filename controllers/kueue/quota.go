@@ -24,8 +24,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// fieldOwner is the field manager of Workloads.
-const fieldOwner = client.FieldOwner("flux-elastic")
+const fieldOwner = client.FieldOwner(v1alpha2.FieldOwner)
 
 // Read reads what Kueue grants to a MiniCluster, and collects what there is to say to Kueue.
 func (k *Kueue) Read(ctx context.Context, facts kueue.Facts, memory *kueue.Memory) (*kueue.Quota, error) {
@@ -222,11 +221,9 @@ func (k *Kueue) readPreemptor(ctx context.Context, q *kueue.Quota, memory *kueue
 	return nil
 }
 
-// Tell makes the Workloads of a MiniCluster follow it, by one write in a pass.
+// Tell makes the Workloads of a MiniCluster follow it, by one write in a pass. They have to be followed, and
+// not outdated.
 func (k *Kueue) Tell(ctx context.Context, q *kueue.Quota, memory *kueue.Memory) error {
-	if !q.Followed || q.Outdated {
-		return nil
-	}
 	write, wl, before := q.Next()
 	if write == kueue.Nothing {
 		return q.Problem

@@ -132,7 +132,7 @@ func (r *Reconciler) tell(ctx context.Context, seen *observed, step life.Step) e
 
 // patch patches a pod without changing the cache.
 func (r *Reconciler) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) error {
-	return r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(kind, patch), client.FieldOwner(FieldOwner))
+	return r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(kind, patch), client.FieldOwner(v1alpha2.FieldOwner))
 }
 
 // delete deletes an object, unless another one was made under its name.

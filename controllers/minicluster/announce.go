@@ -218,8 +218,8 @@ func (a *announcer) send(ctx context.Context, mc *v1alpha2.MiniCluster, decision
 	return a.client.Create(ctx, &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: mc.Namespace, Name: EventName(mc, decision)},
 		EventTime:           decision.Time,
-		ReportingController: FieldOwner,
-		ReportingInstance:   FieldOwner + "-" + host,
+		ReportingController: v1alpha2.FieldOwner,
+		ReportingInstance:   v1alpha2.FieldOwner + "-" + host,
 		Action:              "Decide",
 		Type:                decision.Type,
 		Reason:              decision.Reason,

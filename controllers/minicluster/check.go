@@ -303,7 +303,7 @@ func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, obje
 	for _, object := range objects {
 		kind := object.GetObjectKind().GroupVersionKind().Kind
 		answer := object.DeepCopyObject().(client.Object) // the answer has no kind
-		err := r.Client.Create(ctx, answer, client.DryRunAll, client.FieldOwner(FieldOwner))
+		err := r.Client.Create(ctx, answer, client.DryRunAll, client.FieldOwner(v1alpha2.FieldOwner))
 		if err != nil && !apierrors.IsAlreadyExists(err) && !r.isShared(ctx, object) {
 			return sort(v1alpha2.ReasonObjectRejected, "the "+kind, err)
 		}

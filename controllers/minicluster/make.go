@@ -103,7 +103,7 @@ func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 // makeJobSet makes the JobSet, and reports whether it did: it may have done so before.
 func (r *Reconciler) makeJobSet(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) (made bool, err error) {
 	attempt, generation, admitted := jobset.Attempt(set), jobset.Generation(set), jobset.Admitted(set)
-	err = r.Client.Create(ctx, set, client.FieldOwner(FieldOwner))
+	err = r.Client.Create(ctx, set, client.FieldOwner(v1alpha2.FieldOwner))
 	switch {
 	case err == nil:
 		return true, nil
@@ -189,7 +189,7 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 	}
 	var gone error
 	for _, file := range files {
-		kind, name, how := file.GetObjectKind().GroupVersionKind().Kind, file.GetName(), append(slices.Clone(options), client.FieldOwner(FieldOwner))
+		kind, name, how := file.GetObjectKind().GroupVersionKind().Kind, file.GetName(), append(slices.Clone(options), client.FieldOwner(v1alpha2.FieldOwner))
 		_, isSecret := file.(*corev1.Secret)
 		onlyAsks := isSecret && mounted && was.Spec.Flux.CurveCert == ""
 		if onlyAsks {
@@ -223,7 +223,7 @@ func (r *Reconciler) createScripts(ctx context.Context, set *jobsetapi.JobSet) e
 		what := fmt.Sprintf("ConfigMap %q was deleted, which had the scripts of brokers of another version of the manager", scripts.Name)
 		return &goneError{what: what, other: "the scripts of this version"}
 	}
-	err = r.Client.Create(ctx, scripts.DeepCopy(), client.FieldOwner(FieldOwner))
+	err = r.Client.Create(ctx, scripts.DeepCopy(), client.FieldOwner(v1alpha2.FieldOwner))
 	if apierrors.IsAlreadyExists(err) { // another MiniCluster starts as well, or somebody else took the name
 		err = r.findScripts(ctx, scripts)
 	}

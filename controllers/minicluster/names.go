@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/state"
@@ -72,7 +73,7 @@ func (r *Reconciler) publishNames(ctx context.Context, seen *observed) (time.Tim
 // writeSlice creates a slice, or replaces the version of it that was read.
 func (r *Reconciler) writeSlice(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
 	if slice.ResourceVersion == "" {
-		return r.Client.Create(ctx, slice, client.FieldOwner(FieldOwner))
+		return r.Client.Create(ctx, slice, client.FieldOwner(v1alpha2.FieldOwner))
 	}
-	return r.Client.Update(ctx, slice, client.FieldOwner(FieldOwner))
+	return r.Client.Update(ctx, slice, client.FieldOwner(v1alpha2.FieldOwner))
 }

@@ -27,9 +27,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// FieldOwner is the field manager of all applied objects.
-const FieldOwner = "flux-elastic"
-
 // Reconciler carries MiniClusters through their lives.
 type Reconciler struct {
 	// Client reads from the cache, and writes.

@@ -23,7 +23,7 @@ import (
 // makeService makes a Service, or becomes one more owner of the Service that other MiniClusters
 // have made under the name. The Service gets the ports that it lacks.
 func (r *Reconciler) makeService(ctx context.Context, mc *v1alpha2.MiniCluster, service *corev1.Service) error {
-	refusal := r.Client.Create(ctx, service, client.FieldOwner(FieldOwner))
+	refusal := r.Client.Create(ctx, service, client.FieldOwner(v1alpha2.FieldOwner))
 	if refusal == nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (r *Reconciler) patchService(ctx context.Context, service *corev1.Service, 
 	if err != nil {
 		return err
 	}
-	if err := r.Client.Patch(ctx, service, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(FieldOwner)); err != nil {
+	if err := r.Client.Patch(ctx, service, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(v1alpha2.FieldOwner)); err != nil {
 		return fmt.Errorf("sharing Service %q: %w", service.Name, err)
 	}
 	return nil

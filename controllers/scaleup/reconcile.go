@@ -22,7 +22,7 @@ import (
 )
 
 // fieldOwner is the field manager of the objects.
-const fieldOwner = client.FieldOwner("flux-elastic")
+const fieldOwner = client.FieldOwner(v1alpha2.FieldOwner)
 
 // setup registers the controller and its watches.
 func (s *ScaleUp) setup(mgr ctrl.Manager) error {

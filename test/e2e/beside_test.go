@@ -26,7 +26,6 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 )
 
 // The embedded JobSet controller leaves JobSets alone that are not of a MiniCluster.
@@ -153,14 +152,14 @@ func TestUpgradesJobSet(t *testing.T) {
 	defer func() {
 		read()
 		definition.ManagedFields, definition.Spec = whole.ManagedFields, whole.Spec
-		if err := env.client.Update(context.WithoutCancel(t.Context()), definition, client.FieldOwner(minicluster.FieldOwner)); err != nil {
+		if err := env.client.Update(context.WithoutCancel(t.Context()), definition, client.FieldOwner(v1alpha2.FieldOwner)); err != nil {
 			t.Error(err)
 		}
 	}()
 	for _, tc := range []struct {
 		owner client.FieldOwner
 		want  int
-	}{{minicluster.FieldOwner, len(whole.Spec.Versions[0].AdditionalPrinterColumns)}, {"kubectl", 0}} {
+	}{{v1alpha2.FieldOwner, len(whole.Spec.Versions[0].AdditionalPrinterColumns)}, {"kubectl", 0}} {
 		read()
 		definition.Spec.Versions[0].AdditionalPrinterColumns = nil // as that of another version
 		if err := env.client.Update(t.Context(), definition, tc.owner); err != nil {

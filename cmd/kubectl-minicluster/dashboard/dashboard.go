@@ -63,12 +63,13 @@ func run(ctx context.Context, s *access.Session, o options) error {
 	if err != nil {
 		return err
 	}
-	way, err := newWay(config, o)
+	clientset, err := s.Clientset()
 	if err != nil {
 		return err
 	}
+	way := &way{config: config, clientset: clientset, options: o}
 	defer way.close()
-	known, err := identify(ctx, s, config, o.account, way.transport())
+	known, err := identify(ctx, s, way)
 	if err != nil {
 		return err
 	}

@@ -55,26 +55,22 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // identify returns what adds the token of the user to requests, or that of a service account.
-func identify(ctx context.Context, s *access.Session, config *rest.Config, account string, to http.RoundTripper) (http.RoundTripper, error) {
-	if account != "" {
+func identify(ctx context.Context, s *access.Session, w *way) (http.RoundTripper, error) {
+	if w.account != "" {
 		namespace, err := s.Namespace()
 		if err != nil {
 			return nil, err
 		}
-		clientset, err := s.Clientset()
-		if err != nil {
-			return nil, err
-		}
 		tokens := oauth2.ReuseTokenSource(nil, tokensOf(func() (*authenticationv1.TokenRequest, error) {
-			return clientset.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+			return w.clientset.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, w.account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 		}))
-		return transport.TokenSourceWrapTransport(tokens)(to), nil
+		return transport.TokenSourceWrapTransport(tokens)(w.transport()), nil
 	}
-	if config.Impersonate.UserName != "" {
+	if w.config.Impersonate.UserName != "" {
 		return nil, access.Usagef("the page knows users by their tokens, and not by --as: name a service account with --service-account")
 	}
 	var header string
-	probe, err := rest.HTTPWrappersForConfig(config, roundTripper(func(r *http.Request) (*http.Response, error) {
+	probe, err := rest.HTTPWrappersForConfig(w.config, roundTripper(func(r *http.Request) (*http.Response, error) {
 		header = r.Header.Get("Authorization")
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 	}))
@@ -94,7 +90,7 @@ func identify(ctx context.Context, s *access.Session, config *rest.Config, accou
 		return nil, errors.New("your kubeconfig has no token, but a client certificate or a password, and the page knows users by their tokens: " +
 			"name a service account that may read what you want to see, with --service-account; you need the right to create serviceaccounts/token")
 	}
-	return rest.HTTPWrappersForConfig(config, to)
+	return rest.HTTPWrappersForConfig(w.config, w.transport())
 }
 
 // tokensOf makes tokens of a service account.

@@ -40,14 +40,6 @@ type way struct {
 	count      int    // of the connections through it
 }
 
-func newWay(config *rest.Config, o options) (*way, error) {
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return &way{config: config, clientset: clientset, options: o}, nil
-}
-
 // transport sends requests along the way, whatever their host is.
 func (w *way) transport() http.RoundTripper {
 	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.dial(ctx) }, DisableCompression: true}

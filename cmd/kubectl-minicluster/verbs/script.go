@@ -35,24 +35,23 @@ var (
 		"N": "nodes", "nodes": "nodes", "n": "ntasks", "ntasks": "ntasks", "ntasks-per-node": "ntasks-per-node", "t": "time-limit", "time": "time-limit",
 		"p": "queue", "partition": "queue", "D": "chdir", "chdir": "chdir", "exclusive": "exclusive", "mem": "memory", "gpus-per-node": "gpus", "gres": "gpus",
 		"c": perTask, "cpus-per-task": perTask, "J": jobName, "job-name": jobName,
+		"a": repeats, "array": repeats, "d": follows, "dependency": follows, "b": later, "begin": later,
 	}
 	fluxFlags = map[string]string{
 		"N": "nodes", "nodes": "nodes", "t": "time-limit", "time-limit": "time-limit", "q": "queue", "queue": "queue", "cwd": "chdir",
 		"x": "exclusive", "exclusive": "exclusive", "env": "env", "job-name": jobName,
+		"cc": repeats, "bcc": repeats, "dependency": follows, "begin-time": later,
 	}
 )
-
-// several are the options that make a script several jobs, or a job that begins after another one. A script that ran without
-// such an option would do something else.
-var several = map[string]string{
-	"a": "runs the script several times", "array": "runs the script several times", "cc": "runs the script several times", "bcc": "runs the script several times",
-	"d": "waits for another job", "dependency": "waits for another job", "b": "begins later", "begin": "begins later", "begin-time": "begins later",
-}
 
 // Options that are no flags of submit.
 const (
 	perTask = "cpus-per-task"
 	jobName = "job-name"
+	// A script that ran without these would do something else.
+	repeats = "runs the script several times"
+	follows = "waits for another job"
+	later   = "begins later"
 )
 
 // script is a file with a script: what its directives say that is no flag of submit.
@@ -119,8 +118,8 @@ func (m *submitter) useLine(cmd *cobra.Command, line string, given map[string]bo
 	if match == nil {
 		return nil
 	}
-	flags, slurm := fluxFlags, strings.HasPrefix(match[1], "SBATCH")
-	if slurm {
+	flags := fluxFlags
+	if strings.HasPrefix(match[1], "SBATCH") {
 		flags = slurmFlags
 	}
 	options, err := optionsOf(match[2])
@@ -128,12 +127,14 @@ func (m *submitter) useLine(cmd *cobra.Command, line string, given map[string]bo
 		return access.Usagef("%s: %s: %w", m.file, line, err)
 	}
 	for _, o := range options {
-		if why := several[o.name]; why != "" && (slurm || len(o.name) > 1) {
-			return access.Usagef("%s: %s %s, and a MiniCluster does not: nothing was sent. Remove the line; an experiment runs a command several times", m.file, o.text, why)
-		}
-		if flag := flags[o.name]; given[flag] {
+		flag := flags[o.name]
+		switch {
+		case flag == repeats, flag == follows, flag == later:
+			return access.Usagef("%s: %s %s, and a MiniCluster does not: nothing was sent. Remove the line; an experiment runs a command several times", m.file, o.text, flag)
+		case given[flag]:
 			continue
-		} else if err := m.obey(cmd, flag, o); err != nil {
+		}
+		if err := m.obey(cmd, flag, o); err != nil {
 			return access.Usagef("%s: %s: %w", m.file, o.text, err)
 		}
 	}

@@ -33,7 +33,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/manager/options"
 	"github.com/flux-elastic/flux-elastic/controllers/metrics"
-	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/state"
@@ -55,7 +54,7 @@ func Run(ctx context.Context, config *rest.Config, o *options.Options, matcher l
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = o.QPS(), o.KubeAPIBurst
-	config.UserAgent = minicluster.FieldOwner + "/" + version.String()
+	config.UserAgent = v1alpha2.FieldOwner + "/" + version.String()
 	config.Wrap(metrics.CountWrites)
 	if o.LeaderElect {
 		config.Wrap(fenced(version.ManagerLease, leaseDuration))

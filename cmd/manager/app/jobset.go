@@ -208,7 +208,7 @@ func install(ctx context.Context, c client.Client, wanted *apiextensionsv1.Custo
 // isOfOthers reports whether others than a manager have written fields of an object.
 func isOfOthers(object client.Object) bool {
 	return slices.ContainsFunc(object.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
-		return f.Subresource == "" && f.Manager != minicluster.FieldOwner
+		return f.Subresource == "" && f.Manager != v1alpha2.FieldOwner
 	})
 }
 

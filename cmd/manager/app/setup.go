@@ -70,7 +70,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 		return fmt.Errorf("setting up Kueue: %w", err)
 	}
 	reconciler := &minicluster.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(minicluster.FieldOwner),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(v1alpha2.FieldOwner),
 		Scheduler: queues, Kueue: kueue, Clock: clock, Topology: o.TopologyLevels, Workers: o.Workers,
 		KeepGates: o.Binder == options.BinderGate, DefaultTTL: o.DefaultTTL, MaxBrokers: o.MaxBrokers, DNS: clusterDNS(),
 	}
