@@ -22,10 +22,10 @@ import (
 
 // row is one MiniCluster of the table.
 type row struct {
-	name, state, reason        string
-	size, wanted, tasks, nodes int
-	created, ended             time.Time
-	told                       story.Story // by its status
+	state, reason       string
+	size, wanted, nodes int
+	ended               time.Time
+	told                story.Story // by its status
 }
 
 // table shows MiniClusters. On a terminal it redraws a table. Elsewhere it prints a line for each
@@ -57,7 +57,7 @@ func (t *table) show(rows map[string]*row, now time.Time) {
 	for _, r := range rows {
 		sorted = append(sorted, r)
 	}
-	slices.SortFunc(sorted, func(a, b *row) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(sorted, func(a, b *row) int { return strings.Compare(a.told.Name, b.told.Name) })
 	if t.terminal == nil {
 		t.log(sorted, now)
 		return
@@ -71,12 +71,12 @@ func (t *table) show(rows map[string]*row, now time.Time) {
 // log prints a line for each MiniCluster whose state is new.
 func (t *table) log(rows []*row, now time.Time) {
 	for _, r := range rows {
-		if r.state == "" || t.shown[r.name] == r.state {
+		if r.state == "" || t.shown[r.told.Name] == r.state {
 			continue
 		}
-		t.shown[r.name] = r.state
+		t.shown[r.told.Name] = r.state
 		fmt.Fprintf(t.out, "%6.1fs  %-10s %-10s %3d/%-3d %4d tasks %3d nodes  %s\n",
-			now.Sub(t.begun).Seconds(), r.name, r.state, r.size, r.wanted, r.tasks, r.nodes, r.reason)
+			now.Sub(t.begun).Seconds(), r.told.Name, r.state, r.size, r.wanted, r.told.Tasks, r.nodes, r.reason)
 	}
 }
 
@@ -119,8 +119,8 @@ func format(rows []*row, now time.Time) []string {
 		if !r.ended.IsZero() {
 			until = r.ended
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d/%d\t%d\t%d\t%s\t%s\n", r.name, r.state, r.size, r.wanted, r.tasks, r.nodes,
-			until.Sub(r.created).Round(time.Second), r.reason)
+		fmt.Fprintf(w, "%s\t%s\t%d/%d\t%d\t%d\t%s\t%s\n", r.told.Name, r.state, r.size, r.wanted, r.told.Tasks, r.nodes,
+			until.Sub(r.told.Submitted).Round(time.Second), r.reason)
 	}
 	_ = w.Flush()
 	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")

@@ -181,11 +181,11 @@ func memberOf(pod *corev1.Pod) (m member, ok bool) {
 func (w *watcher) takeMiniCluster(mc *v1alpha2.MiniCluster, now time.Time) {
 	r := w.rows[mc.Name]
 	if r == nil {
-		r = &row{name: mc.Name, created: mc.CreationTimestamp.Time}
+		r = &row{}
 		w.rows[mc.Name] = r
 		w.record.Submitted(clog.Gang{Name: mc.Name, Size: int(mc.Spec.Size), Min: max(int(mc.Spec.MinSize), 1)}, now)
 	}
-	r.wanted, r.tasks, r.nodes = int(mc.Spec.Size), int(mc.Status.Tasks), int(mc.Status.Nodes)
+	r.wanted, r.nodes = int(mc.Spec.Size), int(mc.Status.Nodes)
 	r.size = int(mc.Status.Size)
 	if ready := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionReady); ready != nil {
 		r.state, r.reason = ready.Reason, ready.Message

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/story"
@@ -34,8 +32,6 @@ type Story struct {
 	Command string `json:"command,omitempty"`
 	// Quorum is the number of brokers that the command waits for; 0 without nodes.
 	Quorum int32 `json:"quorum,omitempty"`
-	// Deadline is how long the command may run, in seconds; 0 for no limit.
-	Deadline int64 `json:"deadline,omitempty"`
 	// RequeueAt is when it is queued again, in seconds since 1970; 0 if it does not wait for that.
 	RequeueAt int64 `json:"requeueAt,omitempty"`
 	// Exit is the exit code of the command.
@@ -160,7 +156,7 @@ func storyOf(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) Story {
 		out.Image, out.Command = c.Image, strings.TrimSpace(c.Command)
 	}
 	if a := s.Admission; a != nil {
-		out.Quorum, out.Deadline = a.Quorum, ptr.Deref(a.DeadlineSeconds, 0)
+		out.Quorum = a.Quorum
 	}
 	if s.RequeueState != nil {
 		out.RequeueAt = seconds(s.RequeueState.RequeueAt)

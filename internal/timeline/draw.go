@@ -28,8 +28,9 @@ func (r *Record) extent() Extent {
 // Plot draws which node ran what, and what waited: a row for each node, and below the nodes rows for the waits. Each
 // MiniCluster has a color.
 func (r *Record) Plot() *chart.Plot {
-	rows := r.Rows("Which node ran what", r.extent(), chart.Color)
-	r.names(rows)
+	blocks := r.blocks()
+	rows := r.rows("Which node ran what", r.extent(), chart.Color, blocks)
+	r.names(rows, blocks)
 	usage := r.Usage()
 	rows.Note = fmt.Sprintf("%d MiniClusters on %d nodes in %.0f s: commands ran on %.0f %% of the nodes' time, %.0f %% went to starting and ending, %.0f %% was idle",
 		len(r.Stories), len(r.Nodes), usage.Makespan.Seconds(), usage.Running*100, usage.Waiting*100, usage.Idle*100)
@@ -59,6 +60,10 @@ func entry(s *story.Story) string {
 
 // Rows draws the nodes and the waits, without a legend. The colors are those of the gangs, by index.
 func (r *Record) Rows(title string, e Extent, color func(gang int) string) Rows {
+	return r.rows(title, e, color, r.blocks())
+}
+
+func (r *Record) rows(title string, e Extent, color func(gang int) string, blocks []block) Rows {
 	names := slices.Clone(r.Nodes)
 	waits, count := r.waits()
 	below := len(names) + 1 // a row is empty
@@ -66,15 +71,9 @@ func (r *Record) Rows(title string, e Extent, color func(gang int) string) Rows 
 		names = append(append(names, "", "waiting"), make([]string, (count-1)/2)...) // two lanes in a row
 	}
 	rows := NewRows(title, names, e)
-	for _, b := range r.blocks() {
-		class, title := color(b.gang), b.title(r.Stories[b.gang].Name, e.From)
-		b.parts(r.Last, func(kind story.Kind, from, to time.Time) {
-			if kind == story.KindStarting {
-				rows.Bar(class+" pale", b.top, b.bottom, from, to, title)
-			} else {
-				rows.Bar(class, b.top, b.bottom, from, to, title)
-			}
-		})
+	for i := range blocks {
+		class, title := color(blocks[i].gang), blocks[i].title(r.Stories[blocks[i].gang].Name, e.From)
+		rows.block(&blocks[i], class+" pale", class, title, r.Last)
 	}
 	for _, w := range waits {
 		top := float64(below) + float64(w.lane)*waitLane
@@ -84,23 +83,22 @@ func (r *Record) Rows(title string, e Extent, color func(gang int) string) Rows 
 	return rows
 }
 
-// parts calls part for the time in which the command runs, and for those before and after in which pods hold the node.
-func (b *block) parts(until time.Time, part func(kind story.Kind, from, to time.Time)) {
-	from, to, runs := b.attempt.Command(b.stay, until)
-	if !runs {
-		part(story.KindStarting, b.stay.From, b.stay.To)
-		return
+// block draws the time in which the command runs, and those before and after in which pods hold the node.
+func (r Rows) block(b *block, held, runs, title string, until time.Time) {
+	from, to, ran := b.attempt.Command(b.stay, until)
+	if !ran {
+		from, to = b.stay.To, b.stay.To
 	}
-	part(story.KindStarting, b.stay.From, from)
-	part(story.KindRunning, from, to)
-	part(story.KindStarting, to, b.stay.To)
+	r.Bar(held, b.top, b.bottom, b.stay.From, from, title)
+	r.Bar(runs, b.top, b.bottom, from, to, title)
+	r.Bar(held, b.top, b.bottom, to, b.stay.To, title)
 }
 
 // names writes the name of each gang into the largest part of neighboring rows in which its command runs, if there is room.
-func (r *Record) names(rows Rows) {
+func (r *Record) names(rows Rows, blocks []block) {
 	type part struct{ top, bottom, from, to float64 }
 	open, largest := map[*story.Attempt]part{}, make([]part, len(r.Stories))
-	for _, b := range r.blocks() {
+	for _, b := range blocks {
 		from, to, runs := b.attempt.Command(b.stay, r.Last)
 		if !runs {
 			continue

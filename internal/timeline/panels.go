@@ -5,10 +5,8 @@ package timeline
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/flux-elastic/flux-elastic/internal/chart"
-	"github.com/flux-elastic/flux-elastic/internal/story"
 )
 
 // Panel is a record in a drawing of several records.
@@ -38,7 +36,8 @@ func Panels(title string, panels []Panel) *chart.Figure {
 	}}
 	longest := 1.0
 	for _, p := range panels {
-		longest = max(longest, p.Record.Usage().Makespan.Seconds())
+		from, to := p.Record.bounds()
+		longest = max(longest, to.Sub(from).Seconds())
 	}
 	for i, p := range panels {
 		plot := p.plot(longest)
@@ -62,13 +61,7 @@ func (p *Panel) plot(longest float64) *chart.Plot {
 		if i := b.gang % 4; i > 0 {
 			shade += fmt.Sprint(" tint", i)
 		}
-		b.parts(p.Record.Last, func(kind story.Kind, from, to time.Time) {
-			if kind == story.KindStarting {
-				rows.Bar(heldClass, b.top, b.bottom, from, to, "")
-			} else {
-				rows.Bar(shade, b.top, b.bottom, from, to, "")
-			}
-		})
+		rows.block(&b, heldClass, shade, "", p.Record.Last)
 	}
 	return rows.Plot
 }

@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -109,10 +110,7 @@ func (r *Record) waits() (out []wait, count int) {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b wait) int {
-		if c := a.From.Compare(b.From); c != 0 {
-			return c
-		}
-		return a.To.Compare(b.To)
+		return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To))
 	})
 	var l lanes
 	for i := range out {

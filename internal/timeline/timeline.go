@@ -5,6 +5,7 @@
 package timeline
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -40,10 +41,7 @@ func NewRecord(nodes []string, stories []story.Story, begun, last time.Time) *Re
 	slices.SortFunc(r.Nodes, hostlist.Compare)
 	r.Nodes = slices.Compact(r.Nodes)
 	slices.SortStableFunc(r.Stories, func(a, b story.Story) int {
-		if c := a.Submitted.Compare(b.Submitted); c != 0 {
-			return c
-		}
-		return hostlist.Compare(a.Name, b.Name)
+		return cmp.Or(a.Submitted.Compare(b.Submitted), hostlist.Compare(a.Name, b.Name))
 	})
 	return r
 }

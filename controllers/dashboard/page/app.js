@@ -1,6 +1,6 @@
 // The page: what the stream of the cluster changes, and where it is shown.
 
-import { el, byId, byName, kindOf, lasts, now, plural, reasonOf, setClock, setText, swatch, time } from "./dom.js";
+import { el, byId, byName, kindOf, lasts, leftOf, now, plural, reasonOf, setClock, setText, swatch, time } from "./dom.js";
 import { miniClusterSlots, onThemeChange, queueSlots } from "./colors.js";
 import { follow, Store, token } from "./stream.js";
 import { legend, NodeMap, stateOf } from "./map.js";
@@ -24,7 +24,6 @@ const open = (key) => { location.hash = `#/${key}`; };
 const map = new NodeMap(byId("map"), store.miniClusters, open);
 const life = new Life(byId("life"), () => { location.hash = ""; }, askForToken);
 const upOf = (mc) => `${mc.up} of ${mc.has || mc.wanted}`;
-const leftOf = (mc) => (mc.deadline && mc.started && !mc.ended ? lasts(mc.started + mc.deadline - now()) : "");
 const table = new Table(byId("table"), "MiniClusters", [
   { title: "Name", class: "c-name", head: true, text: (mc) => mc.name, link: (mc) => `#/${mc.key}`, color: (mc) => map.swatch(mc) },
   { title: "State", class: "c-state", text: (mc) => kindOf(mc) || "New", state: kindOf },
@@ -64,8 +63,8 @@ function changed(kinds) {
     const kinds = due;
     due = new Set();
     frame = 0;
-    giveSlots();
     const any = (...some) => some.some((kind) => kinds.has(kind));
+    if (any("miniClusters", "queues")) giveSlots();
     if (any("viewer")) drawViewer();
     if (any("nodes", "miniClusters", "viewer", "colors")) drawMap();
     if (any("miniClusters", "queues")) drawQueues();

@@ -62,6 +62,9 @@ export const kindOf = (mc) => (mc.state === "Queued" && mc.why === "NeverFits" ?
 // reasonOf is the message of a MiniCluster, unless that only counts the brokers that are up.
 export const reasonOf = (mc) => (/^\d+ of \d+ brokers up$/.test(mc.message) ? "" : plainTimes(mc.message || ""));
 
+// leftOf is the time that the command of a MiniCluster has left; "" if it does not run, or has no limit.
+export const leftOf = (mc) => (mc.deadline && mc.started && !mc.ended ? lasts(mc.started + mc.deadline - now()) : "");
+
 // swatch is a mark in a color, which may be given later.
 export function swatch(color) {
   const mark = el("span", { class: "swatch", "aria-hidden": "true" });

@@ -5,7 +5,7 @@ const smallest = 7, tallest = 160, widest = 2.2; // of a tile: least and most he
 const shapes = [0.4, 0.7, 1, 1.8, 3, 6, 1e6]; // of a rack: columns by rows
 
 // layout places the nodes of zones in a box. It returns the size of a tile, the tiles, the boxes of racks, the titles
-// of zones, and the height, which is that of the box unless the smallest tiles need more.
+// of zones, and the height that all of them need, which is more than that of the box if the smallest tiles do not fit.
 export function layout(zones, width, height) {
   const nodes = zones.reduce((sum, zone) => sum + zone.racks.reduce((more, rack) => more + rack.keys.length, 0), 0);
   let best;

@@ -1,6 +1,6 @@
 // The panel of one MiniCluster.
 
-import { el, fullTime, kindOf, lasts, now, plainTimes, plural, reasonOf, time } from "./dom.js";
+import { el, fullTime, kindOf, lasts, leftOf, now, plainTimes, plural, reasonOf, time } from "./dom.js";
 import { ask, follow, Store } from "./stream.js";
 import { Table } from "./table.js";
 
@@ -129,7 +129,7 @@ export class Life {
     if (story.attempt) facts.push(["Attempt", String(story.attempt)]);
     const last = story.spans.at(-1);
     if (last && !story.ended) facts.push([`${spanWords[last.kind]} for`, lasts((last.to || end) - last.from)]);
-    if (story.deadline && story.started && !story.ended) facts.push(["Time left", lasts(story.started + story.deadline - now())]);
+    if (leftOf(story)) facts.push(["Time left", leftOf(story)]);
     if (story.requeueAt > now()) facts.push(["Queued again in", lasts(story.requeueAt - now())]);
     if (story.exit !== undefined) facts.push(["Exit code", String(story.exit)]);
     const text = JSON.stringify(facts);

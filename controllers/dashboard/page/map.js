@@ -73,8 +73,9 @@ export class NodeMap {
   lay() {
     const { clientWidth: width, clientHeight: height } = this.element;
     if (!width || !this.zones || (width === this.width && height === this.height)) return;
-    Object.assign(this, layout(this.zones, width, height), { width, height });
-    const bottom = Math.max(height, ...this.boxes.map((box) => Math.ceil(box.y + box.h)));
+    const { height: needed, ...placed } = layout(this.zones, width, height);
+    Object.assign(this, placed, { width, height });
+    const bottom = Math.max(height, Math.ceil(needed));
     const scale = devicePixelRatio || 1;
     this.canvas.width = Math.round(width * scale);
     this.canvas.height = Math.round(bottom * scale);
