@@ -66,9 +66,9 @@ func some(name string) []string {
 func Named[T any, P interface {
 	*T
 	client.Object
-}](ctx context.Context, reader client.Reader, name string) P {
+}](ctx context.Context, reader client.Reader, name string, options ...client.GetOption) P {
 	object := P(new(T))
-	if reader.Get(ctx, types.NamespacedName{Name: name}, object) != nil {
+	if reader.Get(ctx, types.NamespacedName{Name: name}, object, options...) != nil {
 		return nil
 	}
 	return object

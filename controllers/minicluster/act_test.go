@@ -24,7 +24,7 @@ func TestEveryStepIsCarriedOut(t *testing.T) {
 	for _, properties := range life.Steps {
 		err := func() (err error) {
 			defer func() { _ = recover() }()
-			return (&Reconciler{}).carryOut(t.Context(), &observed{}, life.Plan{Step: properties.Step})
+			return (&actor{}).carryOut(t.Context(), &observed{}, life.Plan{Step: properties.Step})
 		}()
 		if errors.Is(err, errNoSuchStep) {
 			t.Error(err)
@@ -41,7 +41,7 @@ func TestTidy(t *testing.T) {
 	seen.view = state.View{
 		MiniCluster: fixture.MiniCluster("lmp").Size(3).Defaulted(), JobSet: fixture.JobSet("lmp", 1).Obj(), Pods: []protocol.Pod{protocol.Read(forged)},
 	}
-	if err := (&Reconciler{Client: c}).tidy(t.Context(), seen); err != nil {
+	if err := (&podWriter{client: c}).tidy(t.Context(), seen); err != nil {
 		t.Fatal(err)
 	}
 	var left corev1.PodList
@@ -69,11 +69,11 @@ func TestTidyInParts(t *testing.T) {
 			return nil
 		},
 	})
-	r, seen := &Reconciler{Client: c}, &observed{now: fixture.Noon, memory: &memory{}}
+	p, seen := &podWriter{client: c}, &observed{now: fixture.Noon, memory: &memory{}}
 	seen.view = state.View{MiniCluster: fixture.MiniCluster("lmp").Defaulted(), JobSet: fixture.JobSet("lmp", 1).Obj()}
 	for _, pass := range []struct{ pods, asked int }{{600, 1}, {350, 2}, {100, 3}, {50, 3}} {
 		seen.view.Pods = make([]protocol.Pod, pass.pods)
-		if err := r.tidy(t.Context(), seen); err != nil {
+		if err := p.tidy(t.Context(), seen); err != nil {
 			t.Fatal(err)
 		}
 		if asked != pass.asked {

@@ -39,24 +39,6 @@ const (
 	announceAgainMost = time.Minute
 )
 
-// announce gives the recorded decisions of a MiniCluster to the announcer, each once.
-func (r *Reconciler) announce(mc *v1alpha2.MiniCluster, memory *memory) {
-	var news []v1alpha2.Decision
-	recorded := slices.Clone(mc.Status.PendingEvents)
-	if mc.Status.LastDecision != nil {
-		recorded = append(recorded, *mc.Status.LastDecision)
-	}
-	for _, decision := range recorded {
-		if decision.Number > memory.announced && r.Clock.Since(decision.Time.Time) <= announceFor {
-			news = append(news, decision)
-		}
-	}
-	if len(news) > 0 {
-		memory.announced = news[len(news)-1].Number
-		r.announcer.add(mc, news)
-	}
-}
-
 // announcer sends the events of decisions beside the passes: no pass waits for an event. It sends
 // those of one MiniCluster in their order, and tries again until each is written. An event's name
 // does not depend on the sender, so each is there once, also after a restart.
@@ -84,6 +66,24 @@ func newAnnouncer(c client.Client, clock clock.PassiveClock) *announcer {
 		client: c, clock: clock, told: make(chan event.GenericEvent), byUID: map[types.UID]*untold{},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](announceAgain, announceAgainMost)),
+	}
+}
+
+// announce adds the recorded decisions of a MiniCluster, each once.
+func (a *announcer) announce(mc *v1alpha2.MiniCluster, memory *memory) {
+	var news []v1alpha2.Decision
+	recorded := slices.Clone(mc.Status.PendingEvents)
+	if mc.Status.LastDecision != nil {
+		recorded = append(recorded, *mc.Status.LastDecision)
+	}
+	for _, decision := range recorded {
+		if decision.Number > memory.announced && a.clock.Since(decision.Time.Time) <= announceFor {
+			news = append(news, decision)
+		}
+	}
+	if len(news) > 0 {
+		memory.announced = news[len(news)-1].Number
+		a.add(mc, news)
 	}
 }
 

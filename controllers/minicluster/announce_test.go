@@ -65,19 +65,24 @@ func (s *eventStore) events(t *testing.T) []string {
 	return notes
 }
 
-// manager is a reconciler that has just started.
-func (s *eventStore) manager(at time.Time) *Reconciler {
-	clock := testingclock.NewFakePassiveClock(at)
-	return &Reconciler{Client: s, Clock: clock, announcer: newAnnouncer(s, clock)}
+// manager is what a manager has of events.
+type manager struct {
+	*announcer
+	memories memories
+}
+
+// manager is one that has just started.
+func (s *eventStore) manager(at time.Time) *manager {
+	return &manager{announcer: newAnnouncer(s, testingclock.NewFakePassiveClock(at))}
 }
 
 // ignoreTold receives what the announcer tells the controller, until the returned function is called.
-func (r *Reconciler) ignoreTold() (stop func()) {
+func (r *manager) ignoreTold() (stop func()) {
 	go func() {
-		for range r.announcer.told {
+		for range r.told {
 		}
 	}()
-	return func() { close(r.announcer.told) }
+	return func() { close(r.told) }
 }
 
 func decision(number int64, at time.Time, message string) v1alpha2.Decision {
@@ -92,11 +97,11 @@ func decided(decisions ...v1alpha2.Decision) *v1alpha2.MiniCluster {
 }
 
 // tell is a pass that sees a status, and what the announcer does after it.
-func tell(t *testing.T, r *Reconciler, mc *v1alpha2.MiniCluster) {
+func tell(t *testing.T, r *manager, mc *v1alpha2.MiniCluster) {
 	t.Helper()
 	r.announce(mc, r.memories.of(mc))
-	for r.announcer.queue.Len() > 0 {
-		r.announcer.sendNext(t.Context())
+	for r.queue.Len() > 0 {
+		r.sendNext(t.Context())
 	}
 }
 
@@ -114,18 +119,18 @@ func TestAnnounceOnce(t *testing.T) {
 	store.fail = errors.New("away")
 	tell(t, r, decided(started))
 	want(1)
-	if untold := r.announcer.untold(decided(started).UID); len(untold) != 1 {
+	if untold := r.untold(decided(started).UID); len(untold) != 1 {
 		t.Errorf("untold is %v", untold)
 	}
 	store.fail = nil
 	for range 3 {
 		tell(t, r, decided(started)) // nothing new: the announcer tries again by itself
 	}
-	for len(r.announcer.untold(decided(started).UID)) > 0 { // on a slow machine its pause is over already
-		r.announcer.sendNext(t.Context())
+	for len(r.untold(decided(started).UID)) > 0 { // on a slow machine its pause is over already
+		r.sendNext(t.Context())
 	}
 	want(2, "started")
-	if untold := r.announcer.untold(decided(started).UID); len(untold) != 0 || len(r.announcer.byUID) != 0 {
+	if untold := r.untold(decided(started).UID); len(untold) != 0 || len(r.byUID) != 0 {
 		t.Errorf("untold is %v", untold)
 	}
 	r = store.manager(fixture.Noon.Add(time.Minute)) // another manager
@@ -196,7 +201,7 @@ func TestAnnouncePending(t *testing.T) {
 		decisions = append(decisions, decision(int64(i), fixture.Noon.Add(time.Duration(i)*time.Second), fmt.Sprint(i)))
 		tell(t, r, decided(decisions...))
 	}
-	if untold := r.announcer.untold(decided(decisions...).UID); len(untold) != 3 {
+	if untold := r.untold(decided(decisions...).UID); len(untold) != 3 {
 		t.Errorf("untold is %v", untold)
 	}
 	store.fail = nil
@@ -206,7 +211,7 @@ func TestAnnouncePending(t *testing.T) {
 		tell(t, r, decided(decisions...))
 		close(sent)
 	}()
-	if told := <-r.announcer.told; told.Object.GetName() != "lmp" {
+	if told := <-r.told; told.Object.GetName() != "lmp" {
 		t.Errorf("told of %v", told)
 	}
 	<-sent
@@ -225,18 +230,18 @@ func TestAnnounceGivesUp(t *testing.T) {
 		tell(t, r, decided(decision(int64(i), fixture.Noon.Add(time.Duration(i)*time.Second), fmt.Sprint(i))))
 	}
 	uid := fixture.MiniCluster("lmp").Obj().UID
-	untold := r.announcer.untold(uid)
+	untold := r.untold(uid)
 	if len(untold) != v1alpha2.MostPendingEvents+1 || untold[v1alpha2.MostPendingEvents].Message != "99" {
 		t.Errorf("untold is %v", untold)
 	}
-	r.announcer.clock = testingclock.NewFakePassiveClock(fixture.Noon.Add(time.Hour))
-	r.announcer.sendNext(t.Context())
-	if untold := r.announcer.untold(uid); len(untold) != 0 {
+	r.clock = testingclock.NewFakePassiveClock(fixture.Noon.Add(time.Hour))
+	r.sendNext(t.Context())
+	if untold := r.untold(uid); len(untold) != 0 {
 		t.Errorf("untold is %v", untold)
 	}
 	store.fail = apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "x", errors.New("quota"))
 	tell(t, r, decided(decision(100, fixture.Noon.Add(time.Hour/2), "refused")))
-	if untold := r.announcer.untold(uid); len(untold) != 0 {
+	if untold := r.untold(uid); len(untold) != 0 {
 		t.Errorf("untold is %v", untold)
 	}
 }

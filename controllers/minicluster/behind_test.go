@@ -90,30 +90,30 @@ func TestLookAtLead(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r := &Reconciler{Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.there...).Build()}
+			ob := &observer{live: live{fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.there...).Build()}}
 			seen := &observed{now: fixture.Noon, memory: &memory{}, view: tc.view}
 			var err error
 			if seen.observation, err = state.Observe(tc.view); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.lookAtLead(t.Context(), seen, tc.plan); errors.Is(err, errBehind) != tc.behind || err != nil && !tc.behind {
+			if err := ob.lookAtLead(t.Context(), seen, tc.plan); errors.Is(err, errBehind) != tc.behind || err != nil && !tc.behind {
 				t.Errorf("got %v", err)
 			}
 			if tc.behind && !isPassing(errBehind) {
 				t.Error("the pass is not repeated")
 			}
 			seen.now = seen.now.Add(time.Hour) // in which nobody could look
-			if err := r.lookAtLead(t.Context(), seen, tc.plan); (err != nil) != tc.behind {
+			if err := ob.lookAtLead(t.Context(), seen, tc.plan); (err != nil) != tc.behind {
 				t.Errorf("an hour later: %v", err)
 			}
 			for range 3 {
 				seen.now = seen.now.Add(behindFor / 4)
-				if err := r.lookAtLead(t.Context(), seen, tc.plan); (err != nil) != tc.behind {
+				if err := ob.lookAtLead(t.Context(), seen, tc.plan); (err != nil) != tc.behind {
 					t.Errorf("before the time is up: %v", err)
 				}
 			}
 			seen.now = seen.now.Add(behindFor / 4)
-			if err := r.lookAtLead(t.Context(), seen, tc.plan); err != nil {
+			if err := ob.lookAtLead(t.Context(), seen, tc.plan); err != nil {
 				t.Errorf("once the time is up: %v", err)
 			}
 		})

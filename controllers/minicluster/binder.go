@@ -5,89 +5,50 @@ package minicluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
-	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/weight"
 )
 
-// errNotDirect says that a pod has the scheduler name of pods that this manager binds, and is none.
-var errNotDirect = errors.New("it has the schedulerName " + v1alpha2.SchedulerName + ", but its JobSet was not made for that")
-
-// bind places a gated pod of a JobSet, with orders for the lead. A pod that replaced it under the same name is not touched. A pod
-// without our gate is of a JobSet that an older manager made with --binder=direct.
-func (r *Reconciler) bind(ctx context.Context, set *jobsetapi.JobSet, pod *corev1.Pod, node string, rank int, orders protocol.Orders) error {
-	switch {
-	case protocol.HasGate(pod):
-		return r.ungate(ctx, pod, node, rank, orders)
-	case !jobset.BoundDirectly(set):
-		return fmt.Errorf("binding pod %q: %w", pod.Name, errNotDirect)
-	}
-	return r.bindDirectly(ctx, pod, node, rank, orders)
-}
-
-// ungate pins a pod to its node and removes the gate, and kube-scheduler checks and binds the
-// pod: two writes.
-func (r *Reconciler) ungate(ctx context.Context, pod *corev1.Pod, node string, rank int, orders protocol.Orders) error {
-	patch, err := protocol.PlacePatch(pod, node, rank, orders, r.Clock.Now())
-	if err != nil {
-		return err
-	}
-	if err := r.patch(ctx, pod, types.StrategicMergePatchType, patch); err != nil {
-		return fmt.Errorf("placing pod %q: %w", pod.Name, err)
-	}
-	return nil
-}
-
-// bindDirectly binds a pod in one write. Only the kubelet checks it again. Its rights are in config/direct.
-func (r *Reconciler) bindDirectly(ctx context.Context, pod *corev1.Pod, node string, rank int, orders protocol.Orders) error {
-	err := r.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), protocol.Binding(pod, node, rank, orders))
-	if err == nil || (apierrors.IsConflict(err) && r.isBound(ctx, pod, node)) {
-		return nil
-	}
-	return fmt.Errorf("binding pod %q: %w", pod.Name, err)
-}
-
-// isBound reports whether a pod is on its node already, which the cache may not show yet.
-func (r *Reconciler) isBound(ctx context.Context, pod *corev1.Pod, node string) bool {
-	var there corev1.Pod
-	err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), &there)
-	return err == nil && there.UID == pod.UID && there.Spec.NodeName == node
+// binder decides who binds the pods of a JobSet.
+type binder struct {
+	client    client.Client
+	scheduler Scheduler
+	keepGates bool
+	// leavesGates is true if the API server last said that it does not bind pods when it creates them, and hasBound if it
+	// ever said that it does.
+	leavesGates, hasBound atomic.Bool
 }
 
 // chooseBinder decides how the pods of a new JobSet will be placed. The choice stays with the
 // pods.
-func (r *Reconciler) chooseBinder(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
-	if r.KeepGates || seen.observation.Trial || seen.view.MiniCluster.Spec.Pod.SchedulerName != "" {
+func (b *binder) chooseBinder(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
+	if b.keepGates || seen.observation.Trial || seen.view.MiniCluster.Spec.Pod.SchedulerName != "" {
 		return nil
 	}
 	pod, err := checkedPod(seen)
 	if err != nil {
 		return err
 	}
-	if r.needsScheduler(pod) {
+	if b.needsScheduler(pod) {
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: only a scheduler can bind them")
 		return nil
 	}
-	return r.bindSetAtAdmission(ctx, seen, set)
+	return b.bindSetAtAdmission(ctx, seen, set)
 }
 
 // needsScheduler reports whether only kube-scheduler can check all that keeps a pod from nodes.
-func (r *Reconciler) needsScheduler(pod *corev1.Pod) bool {
-	return jobset.NeedsScheduler(pod) || r.Scheduler.Overlooks(pod.Namespace)
+func (b *binder) needsScheduler(pod *corev1.Pod) bool {
+	return jobset.NeedsScheduler(pod) || b.scheduler.Overlooks(pod.Namespace)
 }
 
 // checkedPod is a pod of the gang as the API server would create it, with changes by webhooks. It
@@ -113,27 +74,22 @@ type binding struct {
 	until time.Time // the answer holds
 }
 
-// answers are what is known of that for all pods.
-type answers struct {
-	leavesGates atomic.Bool // the last answer was no
-	hasBound    atomic.Bool // some answer was yes
-}
-
-func (a *answers) add(binds bool) {
-	a.leavesGates.Store(!binds)
+// note notes an answer.
+func (b *binder) note(binds bool) {
+	b.leavesGates.Store(!binds)
 	if binds {
-		a.hasBound.Store(true)
+		b.hasBound.Store(true)
 	}
 }
 
-// MayBind reports whether the API server may bind pods when they are created.
-func (r *Reconciler) MayBind() bool {
-	return !r.KeepGates && (r.answers.hasBound.Load() || !r.answers.leavesGates.Load())
+// mayBind reports whether the API server may bind pods when they are created.
+func (b *binder) mayBind() bool {
+	return !b.keepGates && (b.hasBound.Load() || !b.leavesGates.Load())
 }
 
 // bindSetAtAdmission lets the API server bind the pods of a new JobSet when they are created, if it
 // would. Quota of Kueue may be admitted after the pods are made.
-func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
+func (b *binder) bindSetAtAdmission(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
 	mc, admission := seen.view.MiniCluster, seen.observation.Admission
 	if seen.quota.Needed() || mc.Status.Admission.Quota != nil {
 		return nil
@@ -148,7 +104,7 @@ func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, set
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the names of their nodes are too long for the JobSet", "nodes", len(nodes))
 		return nil
 	}
-	binds, err := r.bindsAtAdmission(ctx, seen, jobset.FirstPod(mc, bound), nodes[0])
+	binds, err := b.bindsAtAdmission(ctx, seen, jobset.FirstPod(mc, bound), nodes[0])
 	if binds {
 		bound.DeepCopyInto(set)
 	}
@@ -156,13 +112,13 @@ func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, set
 }
 
 // bindsAtAdmission asks the API server whether it would bind a pod to a node when it creates the pod.
-func (r *Reconciler) bindsAtAdmission(ctx context.Context, seen *observed, pod *corev1.Pod, node string) (binds bool, err error) {
+func (b *binder) bindsAtAdmission(ctx context.Context, seen *observed, pod *corev1.Pod, node string) (binds bool, err error) {
 	shared := seen.check.answer()
 	if last := shared.Load(); last != nil && seen.now.Before(last.until) {
-		r.answers.add(last.binds)
+		b.note(last.binds)
 		return last.binds, nil
 	}
-	err = r.Client.Create(ctx, pod, client.DryRunAll)
+	err = b.client.Create(ctx, pod, client.DryRunAll)
 	answer := &binding{until: seen.now.Add(gatedFor)}
 	switch {
 	// For example by a policy against pods with nodes, or by a webhook that looks for the Job of the pod.
@@ -178,6 +134,6 @@ func (r *Reconciler) bindsAtAdmission(ctx context.Context, seen *observed, pod *
 		answer = &binding{binds: true, until: seen.now.Add(boundFor)}
 	}
 	shared.Store(answer)
-	r.answers.add(answer.binds)
+	b.note(answer.binds)
 	return answer.binds, nil
 }

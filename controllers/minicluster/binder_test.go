@@ -86,9 +86,9 @@ func TestPodsAreBoundByWhatTheyWaitFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w written
-			r := &Reconciler{Client: w.newClient(tc.pod), Clock: clock.RealClock{}}
+			p := &podWriter{client: w.newClient(tc.pod), clock: clock.RealClock{}}
 			before := tc.pod.DeepCopy()
-			if err := r.bind(t.Context(), tc.set, tc.pod, "a", 0, protocol.Orders{Quorum: 3}); errors.Is(err, errNotDirect) != tc.refused || (err != nil && !tc.refused) {
+			if err := p.bind(t.Context(), tc.set, tc.pod, "a", 0, protocol.Orders{Quorum: 3}); errors.Is(err, errNotDirect) != tc.refused || (err != nil && !tc.refused) {
 				t.Fatal(err)
 			}
 			if w.patches != tc.patches || len(w.bindings) != tc.bindings {
@@ -105,7 +105,7 @@ func TestUngate(t *testing.T) {
 	pod := fixture.BrokerPod("lmp", 0).Obj()
 	var w written
 	c := w.newClient(pod)
-	if err := (&Reconciler{Client: c, Clock: clock.RealClock{}}).ungate(t.Context(), pod, "a", 0, protocol.Orders{Quorum: 3}); err != nil {
+	if err := (&podWriter{client: c, clock: clock.RealClock{}}).ungate(t.Context(), pod, "a", 0, protocol.Orders{Quorum: 3}); err != nil {
 		t.Fatal(err)
 	}
 	var got corev1.Pod
@@ -121,7 +121,7 @@ func TestBindDirectly(t *testing.T) {
 	pod := fixture.BrokerPod("lmp", 0).Spec(direct).Obj()
 	var w written
 	c := w.newClient(pod)
-	if err := (&Reconciler{Client: c, Live: c}).bindDirectly(t.Context(), pod, "a", 0, protocol.Orders{Quorum: 3}); err != nil {
+	if err := (&podWriter{client: c, live: live{c}}).bindDirectly(t.Context(), pod, "a", 0, protocol.Orders{Quorum: 3}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]*corev1.Binding{protocol.Binding(pod, "a", 0, protocol.Orders{Quorum: 3})}, w.bindings); diff != "" {
@@ -149,7 +149,7 @@ func TestBindDirectlyConflict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := written{fails: apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, errors.New("no"))}
 			c := w.newClient(tc.there)
-			err := (&Reconciler{Client: c, Live: c}).bindDirectly(t.Context(), pod, "a", 0, protocol.Orders{Quorum: 3})
+			err := (&podWriter{client: c, live: live{c}}).bindDirectly(t.Context(), pod, "a", 0, protocol.Orders{Quorum: 3})
 			if (err == nil) != tc.ok || (err != nil && !apierrors.IsConflict(err)) {
 				t.Errorf("got %v", err)
 			}
@@ -161,9 +161,9 @@ func TestBindersSayWhatFailed(t *testing.T) {
 	pod := fixture.BrokerPod("lmp", 0).Obj()
 	w := written{fails: errors.New("no more")}
 	c := w.newClient(pod)
-	r := &Reconciler{Client: c, Live: c, Clock: clock.RealClock{}}
+	p := &podWriter{client: c, live: live{c}, clock: clock.RealClock{}}
 	type bind = func(ctx context.Context, pod *corev1.Pod, node string, rank int, orders protocol.Orders) error
-	for want, bind := range map[string]bind{`placing pod "lmp-0": no more`: r.ungate, `binding pod "lmp-0": no more`: r.bindDirectly} {
+	for want, bind := range map[string]bind{`placing pod "lmp-0": no more`: p.ungate, `binding pod "lmp-0": no more`: p.bindDirectly} {
 		if err := bind(t.Context(), pod, "a", 0, protocol.Orders{Quorum: 3}); err == nil || err.Error() != want || !errors.Is(err, w.fails) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -240,8 +240,8 @@ func TestChooseBinder(t *testing.T) {
 					return nil
 				},
 			}).Build()
-			r := &Reconciler{Client: binds, Scheduler: &waitingRoom{overlooks: tc.overlooks}, KeepGates: tc.gate}
-			if err := r.chooseBinder(t.Context(), seen, set); err != nil {
+			b := &binder{client: binds, scheduler: &waitingRoom{overlooks: tc.overlooks}, keepGates: tc.gate}
+			if err := b.chooseBinder(t.Context(), seen, set); err != nil {
 				t.Fatal(err)
 			}
 			if got := jobset.Admitted(set) != ""; got != tc.bound {
@@ -321,7 +321,7 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 				},
 			}).Build()
 			before := set.DeepCopy()
-			if err := (&Reconciler{Client: c, Scheduler: &waitingRoom{}}).chooseBinder(t.Context(), seen, set); err != nil {
+			if err := (&binder{client: c, scheduler: &waitingRoom{}}).chooseBinder(t.Context(), seen, set); err != nil {
 				t.Fatal(err)
 			}
 			want := before
@@ -345,7 +345,7 @@ func TestBindsAtAdmissionOnceAsked(t *testing.T) {
 			return nil
 		},
 	}).Build()
-	r, shared, other := &Reconciler{Client: c}, &check{binding: &atomic.Pointer[binding]{}}, &check{binding: &atomic.Pointer[binding]{}}
+	b, shared, other := &binder{client: c}, &check{binding: &atomic.Pointer[binding]{}}, &check{binding: &atomic.Pointer[binding]{}}
 	for _, step := range []struct {
 		after   time.Duration
 		node    string
@@ -363,9 +363,9 @@ func TestBindsAtAdmissionOnceAsked(t *testing.T) {
 		{gatedFor + boundFor, "node-1", nil, true, 5, true},
 	} {
 		seen := &observed{now: fixture.Noon.Add(step.after), check: step.check}
-		binds, err := r.bindsAtAdmission(t.Context(), seen, &corev1.Pod{}, step.node)
-		if err != nil || binds != step.binds || asked != step.asked || r.MayBind() != step.mayBind {
-			t.Errorf("%+v: binds: %v, asked %d times, may bind: %v, error %v", step, binds, asked, r.MayBind(), err)
+		binds, err := b.bindsAtAdmission(t.Context(), seen, &corev1.Pod{}, step.node)
+		if err != nil || binds != step.binds || asked != step.asked || b.mayBind() != step.mayBind {
+			t.Errorf("%+v: binds: %v, asked %d times, may bind: %v, error %v", step, binds, asked, b.mayBind(), err)
 		}
 	}
 }
@@ -373,7 +373,7 @@ func TestBindsAtAdmissionOnceAsked(t *testing.T) {
 // Before the API server was asked, it may bind pods, unless a flag says who does.
 func TestMayBindBeforeAsked(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		if got := (&Reconciler{KeepGates: keep}).MayBind(); got == keep {
+		if got := (&binder{keepGates: keep}).mayBind(); got == keep {
 			t.Errorf("pods keep their gates: %v, and may be bound: %v", keep, got)
 		}
 	}

@@ -6,7 +6,6 @@ package minicluster
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -107,25 +107,39 @@ func (c *check) again(before int) *check {
 	return c
 }
 
+// checker asks the API server by dry runs whether specs can be carried out, and keeps the answers.
+type checker struct {
+	client     client.Client
+	live       live
+	clock      clock.PassiveClock
+	scheduler  Scheduler
+	topology   []state.TopologyLevel
+	maxBrokers int
+	dns        *DNS
+	memories   *memories
+	relaxed    relaxed
+	shapes     shapes
+}
+
 // check finds out whether the spec of a MiniCluster without pods can be carried out: whether the
 // API server would accept its pods and objects (by dry runs, which make nothing), and whether the
 // names are free. The result is kept for the generation.
-func (r *Reconciler) check(ctx context.Context, seen *observed) error {
+func (c *checker) check(ctx context.Context, seen *observed) error {
 	mc, memory := seen.view.MiniCluster, seen.memory
 	if !seen.observation.Unplaced() || mc.IsSuspended() {
-		r.memories.endTrial(mc)
+		c.memories.endTrial(mc)
 		return nil
 	}
-	changed := r.changed(mc)
+	changed := c.changed(mc)
 	if excess := weight.Excess(mc); excess != "" { // also by its labels, which leave the generation as it is
 		memory.check = rejection(seen.now, v1alpha2.ReasonUnsupported, excess)
 		memory.check.generation, memory.check.until = mc.Generation, seen.now
 	} else if !memory.check.holds(mc, seen.now, changed) {
-		if err := r.checkAgain(ctx, seen, changed); err != nil {
+		if err := c.checkAgain(ctx, seen, changed); err != nil {
 			return err
 		}
 	}
-	if err := r.try(ctx, seen); err != nil {
+	if err := c.try(ctx, seen); err != nil {
 		return err
 	}
 	seen.check, seen.observation.Rejected = memory.check, memory.check.Message
@@ -136,17 +150,17 @@ func (r *Reconciler) check(ctx context.Context, seen *observed) error {
 }
 
 // checkAgain replaces the last check. If the API server accepts what it refused before, others are checked, too.
-func (r *Reconciler) checkAgain(ctx context.Context, seen *observed, changed time.Time) error {
+func (c *checker) checkAgain(ctx context.Context, seen *observed, changed time.Time) error {
 	mc, memory := seen.view.MiniCluster, seen.memory
 	if memory.check != nil && memory.check.generation != mc.Generation {
 		memory.refusals = 0
 	}
-	result, err := r.newCheck(ctx, seen, changed)
+	result, err := c.newCheck(ctx, seen, changed)
 	if err != nil {
 		return err
 	}
-	if result.passed() && !result.tried && memory.check.wasRefused(mc) && memory.check.at.After(r.memories.changed(mc.Namespace)) {
-		r.relaxed.note(mc.Namespace)
+	if result.passed() && !result.tried && memory.check.wasRefused(mc) && memory.check.at.After(c.memories.changed(mc.Namespace)) {
+		c.relaxed.note(mc.Namespace)
 	}
 	result.generation, memory.check = mc.Generation, result
 	return nil
@@ -160,21 +174,21 @@ func (c *check) wasRefused(mc *v1alpha2.MiniCluster) bool {
 
 // changed is when something may have changed the result of a failed check: the labels or policies of the
 // namespace, or its quotas.
-func (r *Reconciler) changed(mc *v1alpha2.MiniCluster) time.Time {
-	namespace := r.memories.changed(mc.Namespace)
-	if _, _, quotas := r.Scheduler.Place(mc); quotas.After(namespace) {
+func (c *checker) changed(mc *v1alpha2.MiniCluster) time.Time {
+	namespace := c.memories.changed(mc.Namespace)
+	if _, _, quotas := c.scheduler.Place(mc); quotas.After(namespace) {
 		return quotas
 	}
 	return namespace
 }
 
 // newCheck makes a check. Dry runs come first: all MiniClusters of the same shape share them.
-func (r *Reconciler) newCheck(ctx context.Context, seen *observed, changed time.Time) (*check, error) {
-	mc, at := seen.view.MiniCluster, r.Clock.Now()
-	if missing := cmp.Or(r.tooMany(mc), state.UnknownTopology(mc, r.Topology)); missing != "" {
+func (c *checker) newCheck(ctx context.Context, seen *observed, changed time.Time) (*check, error) {
+	mc, at := seen.view.MiniCluster, c.clock.Now()
+	if missing := cmp.Or(c.tooMany(mc), state.UnknownTopology(mc, c.topology)); missing != "" {
 		return rejection(at, v1alpha2.ReasonUnsupported, missing), nil
 	}
-	if wrong := r.checkDomain(ctx, seen, at); wrong != nil {
+	if wrong := c.checkDomain(ctx, seen, at); wrong != nil {
 		return wrong, nil
 	}
 	pod, err := jobset.Pod(mc)
@@ -200,13 +214,13 @@ func (r *Reconciler) newCheck(ctx context.Context, seen *observed, changed time.
 	if err != nil {
 		return rejection(at, v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
-	result, err := r.shapes.check(seen.stored, r.Clock.Now(), changed, func(before int) (*check, error) {
-		return r.dryRun(ctx, pod, services, slices.Concat([]client.Object{jobset.Scripts(set)}, files, objects, jobs(set), []client.Object{jobset.SliceAsMade(mc, pod)}), before)
+	result, err := c.shapes.check(seen.stored, c.clock.Now(), changed, func(before int) (*check, error) {
+		return c.dryRun(ctx, pod, services, slices.Concat([]client.Object{jobset.Scripts(set)}, files, objects, jobs(set), []client.Object{jobset.SliceAsMade(mc, pod)}), before)
 	})
 	if err != nil || !result.passed() {
 		return result.pause(seen.memory.check, mc), err
 	}
-	clash, err := r.clash(ctx, mc, set, objects)
+	clash, err := c.live.clash(ctx, mc, set, objects)
 	if clash != nil {
 		return seen.memory.refuse(mc, rejection(at, v1alpha2.ReasonNameClash, clash.Error())), nil
 	}
@@ -214,9 +228,9 @@ func (r *Reconciler) newCheck(ctx context.Context, seen *observed, changed time.
 }
 
 // checkDomain is the check of a MiniCluster whose domain is wrong, or not known yet; nil for others.
-func (r *Reconciler) checkDomain(ctx context.Context, seen *observed, at time.Time) *check {
+func (c *checker) checkDomain(ctx context.Context, seen *observed, at time.Time) *check {
 	mc, last := seen.view.MiniCluster, seen.memory.check
-	wrong, known := r.DNS.wrongDomain(ctx, mc, at)
+	wrong, known := c.dns.wrongDomain(ctx, mc, at)
 	switch {
 	case known && wrong != "":
 		return seen.memory.refuse(mc, rejection(at, v1alpha2.ReasonUnsupported, wrong))
@@ -240,39 +254,15 @@ func jobs(set *jobsetapi.JobSet) []client.Object {
 }
 
 // tooMany says that a MiniCluster may have more brokers than the manager allows; "" if it does not.
-func (r *Reconciler) tooMany(mc *v1alpha2.MiniCluster) string {
+func (c *checker) tooMany(mc *v1alpha2.MiniCluster) string {
 	field, most := "size", mc.Spec.MostSize()
-	if r.MaxBrokers == 0 || int(most) <= r.MaxBrokers {
+	if c.maxBrokers == 0 || int(most) <= c.maxBrokers {
 		return ""
 	}
 	if most > mc.Spec.Size {
 		field = "maxSize"
 	}
-	return fmt.Sprintf("spec.%s is %d; this cluster allows at most %d brokers (--max-brokers of the manager)", field, most, r.MaxBrokers)
-}
-
-// clash says which of the names of objects belongs to another owner; nil if none does.
-func (r *Reconciler) clash(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, objects []client.Object) (clash *nameClashError, err error) {
-	if errors.As(r.findScripts(ctx, jobset.Scripts(set)), &clash) {
-		return clash, nil
-	}
-	for _, object := range append(objects, jobset.OperatorFiles(mc)) {
-		var err error
-		if service, ok := object.(*corev1.Service); ok {
-			_, err = r.existingService(ctx, service)
-		} else {
-			_, err = r.existing(ctx, mc, object)
-		}
-		switch {
-		case errors.As(err, &clash) && clash.kind == "ConfigMap" && clash.owner != fluxOperator:
-			clash = nil // nothing here has that name
-		case clash != nil:
-			return clash, nil
-		case err != nil && !errors.Is(err, errStillThere):
-			return nil, err
-		}
-	}
-	return nil, nil
+	return fmt.Sprintf("spec.%s is %d; this cluster allows at most %d brokers (--max-brokers of the manager)", field, most, c.maxBrokers)
 }
 
 // passed reports whether the spec can be carried out.
@@ -280,18 +270,18 @@ func (c *check) passed() bool { return c.Message == "" && c.refused == "" && c.u
 
 // dryRun asks the API server whether it would accept a broker's pod, the services pod if there is
 // one, and objects. An object that exists was accepted before.
-func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, objects []client.Object, before int) (*check, error) {
-	at, asked, askedServices := r.Clock.Now(), pod.DeepCopy(), services.DeepCopy()
+func (c *checker) dryRun(ctx context.Context, pod, services *corev1.Pod, objects []client.Object, before int) (*check, error) {
+	at, asked, askedServices := c.clock.Now(), pod.DeepCopy(), services.DeepCopy()
 	sort := func(reason, what string, err error) (*check, error) {
-		return sortOut(&check{pod: asked, services: askedServices, at: at, failing: r.shapes.failing(pod.Namespace) + 1}, reason, what, before, err)
+		return sortOut(&check{pod: asked, services: askedServices, at: at, failing: c.shapes.failing(pod.Namespace) + 1}, reason, what, before, err)
 	}
-	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
+	if err := c.client.Create(ctx, pod, client.DryRunAll); err != nil {
 		return sort(v1alpha2.ReasonPodRejected, "the pods", err)
 	}
 	asked = pod
 	asked.ManagedFields = nil // nobody reads them
 	if services != nil {
-		if err := r.Client.Create(ctx, services, client.DryRunAll); err != nil {
+		if err := c.client.Create(ctx, services, client.DryRunAll); err != nil {
 			return sort(v1alpha2.ReasonPodRejected, "the services pod", err)
 		}
 		askedServices = services
@@ -303,8 +293,8 @@ func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, obje
 	for _, object := range objects {
 		kind := object.GetObjectKind().GroupVersionKind().Kind
 		answer := object.DeepCopyObject().(client.Object) // the answer has no kind
-		err := r.Client.Create(ctx, answer, client.DryRunAll, client.FieldOwner(v1alpha2.FieldOwner))
-		if err != nil && !apierrors.IsAlreadyExists(err) && !r.isShared(ctx, object) {
+		err := c.client.Create(ctx, answer, client.DryRunAll, client.FieldOwner(v1alpha2.FieldOwner))
+		if err != nil && !apierrors.IsAlreadyExists(err) && !c.live.isShared(ctx, object) {
 			return sort(v1alpha2.ReasonObjectRejected, "the "+kind, err)
 		}
 	}

@@ -224,12 +224,12 @@ func TestPauseAfterChecks(t *testing.T) {
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return quota },
 	})
 	now := testingclock.NewFakePassiveClock(fixture.Noon)
-	r := &Reconciler{Client: api, Live: api, Clock: now, DNS: &DNS{Domain: "other", answers: map[string]answer{"cluster.local": {at: fixture.Noon.Add(time.Hour)}}}}
+	c := &checker{client: api, live: live{api}, clock: now, dns: &DNS{Domain: "other", answers: map[string]answer{"cluster.local": {at: fixture.Noon.Add(time.Hour)}}}}
 	seen := &observed{now: fixture.Noon, memory: &memory{}, stored: fixture.MiniCluster("lmp").Size(2).Obj()}
 	seen.view.MiniCluster = fixture.MiniCluster("lmp").Size(2).Defaulted()
 	check := func(want time.Duration) {
 		t.Helper()
-		result, err := r.newCheck(t.Context(), seen, time.Time{})
+		result, err := c.newCheck(t.Context(), seen, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,12 +238,12 @@ func TestPauseAfterChecks(t *testing.T) {
 		}
 		result.generation, seen.memory.check = seen.view.MiniCluster.Generation, result
 		now.SetTime(result.until)
-		clear(r.shapes.byKey)
+		clear(c.shapes.byKey)
 	}
 	for _, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
 		check(pause)
 	}
-	r.DNS.answers, r.DNS.asking = nil, map[string]bool{"default": true}
+	c.dns.answers, c.dns.asking = nil, map[string]bool{"default": true}
 	check(time.Second)
 	if why := seen.memory.check.unchecked; why == "" {
 		t.Error("it passes while the DNS is being asked")
@@ -259,7 +259,7 @@ func TestRelaxed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refusal error
 		edit    bool
-		between func(r *Reconciler)
+		between func(c *checker)
 		relaxed bool
 	}{
 		"a policy":                      {refusal: forbidden("ValidatingAdmissionPolicy 'small' with binding 'small' denied request"), relaxed: true},
@@ -267,14 +267,14 @@ func TestRelaxed(t *testing.T) {
 		"another spec":                  {refusal: forbidden("ValidatingAdmissionPolicy 'small' with binding 'small' denied request"), edit: true},
 		"a quota":                       {refusal: forbidden("exceeded quota: small")},
 		"accepted at once":              {},
-		"a trial of one that is alike": {refusal: forbidden("ValidatingAdmissionPolicy 'small' with binding 'small' denied request"), between: func(r *Reconciler) {
-			passed := check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: &corev1.Pod{}, tried: true, at: r.Clock.Now()}
-			if err := r.shapes.settle(fixture.MiniCluster("lmp").Size(2).Obj(), passed); err != nil {
+		"a trial of one that is alike": {refusal: forbidden("ValidatingAdmissionPolicy 'small' with binding 'small' denied request"), between: func(c *checker) {
+			passed := check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: &corev1.Pod{}, tried: true, at: c.clock.Now()}
+			if err := c.shapes.settle(fixture.MiniCluster("lmp").Size(2).Obj(), passed); err != nil {
 				t.Error(err)
 			}
 		}},
-		"others that were woken": {refusal: forbidden("ValidatingAdmissionPolicy 'small' with binding 'small' denied request"), between: func(r *Reconciler) {
-			r.memories.change("default", r.Clock.Now())
+		"others that were woken": {refusal: forbidden("ValidatingAdmissionPolicy 'small' with binding 'small' denied request"), between: func(c *checker) {
+			c.memories.change("default", c.clock.Now())
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -283,14 +283,14 @@ func TestRelaxed(t *testing.T) {
 				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return answer },
 			})
 			now := testingclock.NewFakePassiveClock(fixture.Noon)
-			r := &Reconciler{Client: api, Live: api, Clock: now, Scheduler: &waitingRoom{}, relaxed: make(relaxed, 1)}
+			c := &checker{client: api, live: live{api}, clock: now, scheduler: &waitingRoom{}, memories: &memories{}, relaxed: make(relaxed, 1)}
 			memory := &memory{}
 			check := func(generation int64) *check {
 				mc := fixture.MiniCluster("lmp").Size(2).Defaulted()
 				mc.Generation = generation
 				seen := &observed{now: now.Now(), memory: memory, stored: fixture.MiniCluster("lmp").Size(2).Obj(), observation: &life.Observation{Workload: life.Absent}}
 				seen.view.MiniCluster = mc
-				if err := r.check(t.Context(), seen); err != nil {
+				if err := c.check(t.Context(), seen); err != nil {
 					t.Fatal(err)
 				}
 				return seen.check
@@ -300,7 +300,7 @@ func TestRelaxed(t *testing.T) {
 			}
 			answer = nil
 			if tc.between != nil {
-				tc.between(r)
+				tc.between(c)
 			}
 			now.SetTime(now.Now().Add(time.Minute))
 			generation := int64(1)
@@ -310,7 +310,7 @@ func TestRelaxed(t *testing.T) {
 			if got := check(generation); !got.passed() {
 				t.Fatalf("the check is %+v", got)
 			}
-			if relaxed := len(r.relaxed) > 0; relaxed != tc.relaxed {
+			if relaxed := len(c.relaxed) > 0; relaxed != tc.relaxed {
 				t.Errorf("others are checked: %v", relaxed)
 			}
 		})
@@ -325,9 +325,9 @@ func TestDryRunKeepsKinds(t *testing.T) {
 			return nil
 		},
 	}).Build()
-	r := &Reconciler{Client: api, Clock: clock.RealClock{}}
+	c := &checker{client: api, clock: clock.RealClock{}}
 	object := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}}
-	result, err := r.dryRun(t.Context(), &corev1.Pod{}, nil, []client.Object{object}, 0)
+	result, err := c.dryRun(t.Context(), &corev1.Pod{}, nil, []client.Object{object}, 0)
 	if err != nil || !result.passed() || object.Kind != "Service" {
 		t.Errorf("the kind is %q after %+v: %v", object.Kind, result, err)
 	}
@@ -348,14 +348,14 @@ func TestTooManyBrokers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := &observed{view: state.View{MiniCluster: tc.mc.Defaulted()}}
-			r := &Reconciler{Clock: clock.RealClock{}, MaxBrokers: tc.most}
-			if got := r.tooMany(seen.view.MiniCluster); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
+			c := &checker{clock: clock.RealClock{}, maxBrokers: tc.most}
+			if got := c.tooMany(seen.view.MiniCluster); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
 				t.Fatalf("it says %q, want %q", got, tc.want)
 			}
 			if tc.want == "" {
 				return
 			}
-			result, err := r.newCheck(t.Context(), seen, time.Time{}) // without a client
+			result, err := c.newCheck(t.Context(), seen, time.Time{}) // without a client
 			if err != nil || result.Reason != v1alpha2.ReasonUnsupported || !strings.HasPrefix(result.Message, tc.want) || !result.until.IsZero() {
 				t.Errorf("the check is %+v, %v", result, err)
 			}
@@ -365,8 +365,8 @@ func TestTooManyBrokers(t *testing.T) {
 
 // The API server accepts pods with requests beyond all numbers.
 func TestTooLargeRequests(t *testing.T) {
-	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build(), Clock: clock.RealClock{}}
-	result, err := r.dryRun(t.Context(), fixture.Pod("p").CPU("9223372036854775807").Obj(), nil, nil, 0)
+	c := &checker{client: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build(), clock: clock.RealClock{}}
+	result, err := c.dryRun(t.Context(), fixture.Pod("p").CPU("9223372036854775807").Obj(), nil, nil, 0)
 	if err != nil || result.passed() || !strings.HasPrefix(result.Message, "a pod requests 9223372036854775807 cpu in all, more than ") {
 		t.Errorf("the check is %+v, %v", result, err)
 	}
@@ -382,7 +382,7 @@ func TestTooLargeForEtcd(t *testing.T) {
 
 // Pods with the scheduler name of pods that the manager binds are refused, whoever has given them the name.
 func TestDryRunRefusesOurSchedulerName(t *testing.T) {
-	r := &Reconciler{Client: (&written{}).newClient(), Clock: clock.RealClock{}}
+	c := &checker{client: (&written{}).newClient(), clock: clock.RealClock{}}
 	plain, ours := fixture.BrokerPod("lmp", 0).Obj(), fixture.BrokerPod("lmp", 1).Spec(func(s *corev1.PodSpec) { s.SchedulerName = v1alpha2.SchedulerName }).Obj()
 	for name, tc := range map[string]struct {
 		pod, services *corev1.Pod
@@ -396,7 +396,7 @@ func TestDryRunRefusesOurSchedulerName(t *testing.T) {
 		if tc.services != nil {
 			services = tc.services.DeepCopy()
 		}
-		result, err := r.dryRun(t.Context(), tc.pod.DeepCopy(), services, nil, 0)
+		result, err := c.dryRun(t.Context(), tc.pod.DeepCopy(), services, nil, 0)
 		if err != nil || result.Message != tc.want {
 			t.Errorf("%s: %+v, %v", name, result, err)
 		}

@@ -50,13 +50,13 @@ func TestQueueWakes(t *testing.T) {
 	waits := labelled(fixture.MiniCluster("waits"))
 	has := labelled(fixture.MiniCluster("has-nodes").Admitted(1, 1, "a"))
 	has.Status.Queue = "night"
-	r := &Reconciler{Client: cached.Client(t, waits, has, fixture.MiniCluster("without").Obj())}
+	w := &wakeups{cache: cached.Client(t, waits, has, fixture.MiniCluster("without").Obj())}
 	for queue, wakes := range map[string][]*v1alpha2.MiniCluster{v1alpha2.KueueQueue: {waits}, "night": {has}, "other": nil} {
 		var want []reconcile.Request
 		for _, mc := range wakes {
 			want = append(want, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(mc)})
 		}
-		if got := r.boundBy(t.Context(), fixture.Queue(queue).Obj()); !slices.Equal(got, want) {
+		if got := w.boundBy(t.Context(), fixture.Queue(queue).Obj()); !slices.Equal(got, want) {
 			t.Errorf("the queue %s wakes %v", queue, got)
 		}
 	}

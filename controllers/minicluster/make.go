@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -28,13 +31,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
-
-// errStillThere says that an object of an earlier MiniCluster of the same name is still being
-// deleted.
-var errStillThere = errors.New("an object of an earlier MiniCluster of the name is still there")
-
-// nameClashError says that an object of another owner has the name.
-type nameClashError struct{ kind, name, owner, why string }
 
 // repairInterval is how often the objects that brokers need are made again while brokers come up.
 const repairInterval = 5 * time.Second
@@ -51,24 +47,17 @@ func noInput(err error) error {
 	return &goneError{what: "the certificate of the brokers is gone: " + err.Error(), other: "another certificate"}
 }
 
-// fluxOperator is the owner of an object that the Flux Operator made for the MiniCluster.
-const fluxOperator = "Flux Operator"
-
-func (c *nameClashError) Error() string {
-	if c.owner == fluxOperator {
-		return fmt.Sprintf("%s %q is of a run by the Flux Operator; delete the MiniCluster, and create it again", c.kind, c.name)
-	}
-	why := cmp.Or(c.why, "is not of this MiniCluster")
-	if c.owner != "" {
-		why = "belongs to " + c.owner
-	}
-	return fmt.Sprintf("%s %q exists and %s; it is left alone", c.kind, c.name, why)
+// maker makes the objects of an attempt, and makes them again while brokers need them.
+type maker struct {
+	client client.Client
+	live   live
+	binder *binder
 }
 
 // makeObjects makes what the attempt needs. The JobSet owns the files that its pods mount, so they
 // come last; a dry run says before whether they would be refused. The scripts, which no JobSet owns, come first: another
 // version could not make them. Foreign objects are left alone.
-func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
+func (m *maker) makeObjects(ctx context.Context, seen *observed) error {
 	mc, attempt := seen.view.MiniCluster, int32(seen.observation.Attempt())
 	objects, err := jobset.Objects(mc, attempt)
 	if err != nil {
@@ -80,37 +69,37 @@ func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 	if err := jobset.Remember(mc, set); err != nil {
 		return err
 	}
-	asks := index.Named[v1alpha2.MiniClusterQueue](ctx, r.Client, state.QueueOf(mc))
+	asks := index.Named[v1alpha2.MiniClusterQueue](ctx, m.client, state.QueueOf(mc))
 	jobset.Annotate(set, scaleup.Consumption(mc.Name, asks))
-	if err := r.chooseBinder(ctx, seen, set); err != nil {
+	if err := m.binder.chooseBinder(ctx, seen, set); err != nil {
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, object := range objects[:last] {
-		group.Go(func() error { return r.makeService(groupCtx, mc, object.(*corev1.Service)) })
+		group.Go(func() error { return m.makeService(groupCtx, mc, object.(*corev1.Service)) })
 	}
-	group.Go(func() error { return r.createScripts(groupCtx, set) })
-	group.Go(func() error { return r.createFiles(groupCtx, mc, set, false, client.DryRunAll) })
+	group.Go(func() error { return m.createScripts(groupCtx, set) })
+	group.Go(func() error { return m.createFiles(groupCtx, mc, set, false, client.DryRunAll) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if made, err := r.makeJobSet(ctx, mc, set); !made || err != nil {
+	if made, err := m.makeJobSet(ctx, mc, set); !made || err != nil {
 		return err
 	}
-	return r.makeFiles(ctx, seen, set)
+	return m.makeFiles(ctx, seen, set)
 }
 
 // makeJobSet makes the JobSet, and reports whether it did: it may have done so before.
-func (r *Reconciler) makeJobSet(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) (made bool, err error) {
+func (m *maker) makeJobSet(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) (made bool, err error) {
 	attempt, generation, admitted := jobset.Attempt(set), jobset.Generation(set), jobset.Admitted(set)
-	err = r.Client.Create(ctx, set, client.FieldOwner(v1alpha2.FieldOwner))
+	err = m.client.Create(ctx, set, client.FieldOwner(v1alpha2.FieldOwner))
 	switch {
 	case err == nil:
 		return true, nil
 	case !apierrors.IsAlreadyExists(err):
 		return false, fmt.Errorf("creating JobSet %q: %w", set.Name, err)
 	}
-	there, err := r.existing(ctx, mc, set)
+	there, err := m.live.existing(ctx, mc, set)
 	if err == nil && there != nil && jobset.Attempt(there) == attempt && jobset.Generation(there) == generation && jobset.Admitted(there) == admitted {
 		return false, nil // made, but not in the cache yet
 	}
@@ -119,11 +108,11 @@ func (r *Reconciler) makeJobSet(ctx context.Context, mc *v1alpha2.MiniCluster, s
 
 // makeFiles makes the files that the pods of a JobSet mount, once. It is called before any pod may
 // start: a manager may have ended before it had made them, and the scripts may be gone, or those of somebody else.
-func (r *Reconciler) makeFiles(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
+func (m *maker) makeFiles(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
 	if seen.memory.files == set.UID {
-		return r.createScripts(ctx, set)
+		return m.createScripts(ctx, set)
 	}
-	if err := r.createMounted(ctx, seen, set); err != nil {
+	if err := m.createMounted(ctx, seen, set); err != nil {
 		return err
 	}
 	seen.memory.files, seen.memory.repaired = set.UID, seen.now
@@ -131,23 +120,23 @@ func (r *Reconciler) makeFiles(ctx context.Context, seen *observed, set *jobseta
 }
 
 // createMounted creates all that the pods of a JobSet mount, and that is not there.
-func (r *Reconciler) createMounted(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
-	if err := r.createScripts(ctx, set); err != nil {
+func (m *maker) createMounted(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
+	if err := m.createScripts(ctx, set); err != nil {
 		return err
 	}
-	return r.createFiles(ctx, seen.view.MiniCluster, set, r.isMounted(ctx, seen, set))
+	return m.createFiles(ctx, seen.view.MiniCluster, set, m.isMounted(ctx, seen, set))
 }
 
 // repair makes again what somebody has deleted of an attempt whose brokers still come up: they need the files and the
 // Services. It returns when to do that again; zero if no broker comes up. It also makes the files of pods that the API
 // server binds when they are created: no step places these pods.
-func (r *Reconciler) repair(ctx context.Context, seen *observed) (again time.Time, err error) {
+func (m *maker) repair(ctx context.Context, seen *observed) (again time.Time, err error) {
 	set, o := seen.view.JobSet, seen.observation
 	if o.Workload != life.Active || o.Outcome != "" {
 		return time.Time{}, nil
 	}
 	if jobset.Admitted(set) != "" && o.Started.IsZero() {
-		if err := r.makeFiles(ctx, seen, set); err != nil {
+		if err := m.makeFiles(ctx, seen, set); err != nil {
 			return time.Time{}, err
 		}
 	}
@@ -166,19 +155,19 @@ func (r *Reconciler) repair(ctx context.Context, seen *observed) (again time.Tim
 		return time.Time{}, fmt.Errorf("building the Services of MiniCluster %q: %w", was.Name, err)
 	}
 	for _, service := range services {
-		if err := r.makeService(ctx, was, service); err != nil {
+		if err := m.makeService(ctx, was, service); err != nil {
 			return time.Time{}, err
 		}
 	}
 	seen.memory.repaired = seen.now
-	return seen.now.Add(repairInterval), r.createMounted(ctx, seen, set)
+	return seen.now.Add(repairInterval), m.createMounted(ctx, seen, set)
 }
 
 // createFiles creates the files of a JobSet, its own ConfigMap last. Their names are the JobSet's own: files that exist are
 // the right ones. A full quota refuses a file that exists, too. So a refusal counts only without the ConfigMap. mounted
 // says that brokers have the certificate already. If its Secret is gone then, no other certificate is made: brokers with
 // different certificates do not find each other.
-func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, mounted bool, options ...client.CreateOption) error {
+func (m *maker) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, mounted bool, options ...client.CreateOption) error {
 	was, err := jobset.Remembered(mc, set)
 	if err != nil {
 		return noInput(err)
@@ -195,11 +184,11 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 		if onlyAsks {
 			how = append(how, client.DryRunAll)
 		}
-		switch err := r.Client.Create(ctx, file, how...); {
+		switch err := m.client.Create(ctx, file, how...); {
 		case err == nil && onlyAsks:
 			gone = &goneError{what: fmt.Sprintf("Secret %q was deleted, which had the certificate of the brokers", name), other: "another certificate"}
 		case err == nil, apierrors.IsAlreadyExists(err):
-		case refused(err) && r.hasFiles(ctx, set):
+		case refused(err) && m.live.hasFiles(ctx, set):
 			return gone
 		default:
 			return fmt.Errorf("creating %s %q: %w", kind, name, err)
@@ -210,12 +199,12 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 
 // createScripts creates the ConfigMap with the scripts that the pods of a JobSet mount, unless the namespace has it. Its name
 // says which scripts it has: nobody else can put others there.
-func (r *Reconciler) createScripts(ctx context.Context, set *jobsetapi.JobSet) error {
+func (m *maker) createScripts(ctx context.Context, set *jobsetapi.JobSet) error {
 	scripts := jobset.Scripts(set)
 	if scripts == nil {
 		return nil
 	}
-	err := r.findScripts(ctx, scripts)
+	err := m.live.findScripts(ctx, scripts)
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -223,9 +212,9 @@ func (r *Reconciler) createScripts(ctx context.Context, set *jobsetapi.JobSet) e
 		what := fmt.Sprintf("ConfigMap %q was deleted, which had the scripts of brokers of another version of the manager", scripts.Name)
 		return &goneError{what: what, other: "the scripts of this version"}
 	}
-	err = r.Client.Create(ctx, scripts.DeepCopy(), client.FieldOwner(v1alpha2.FieldOwner))
+	err = m.client.Create(ctx, scripts.DeepCopy(), client.FieldOwner(v1alpha2.FieldOwner))
 	if apierrors.IsAlreadyExists(err) { // another MiniCluster starts as well, or somebody else took the name
-		err = r.findScripts(ctx, scripts)
+		err = m.live.findScripts(ctx, scripts)
 	}
 	if err != nil {
 		return fmt.Errorf("creating ConfigMap %q: %w", scripts.Name, err)
@@ -233,61 +222,16 @@ func (r *Reconciler) createScripts(ctx context.Context, set *jobsetapi.JobSet) e
 	return nil
 }
 
-// findScripts returns the API server's error unless a namespace has the ConfigMap of some scripts, and a clash unless its name
-// says what it has.
-func (r *Reconciler) findScripts(ctx context.Context, scripts *corev1.ConfigMap) error {
-	found := &corev1.ConfigMap{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(scripts), found); err != nil {
-		return fmt.Errorf("reading ConfigMap %q: %w", scripts.Name, err)
-	}
-	if !jobset.IsIntact(found) {
-		return &nameClashError{kind: "ConfigMap", name: found.Name, why: "has not the scripts of brokers that its name promises"}
-	}
-	return nil
-}
-
 // isMounted reports whether brokers have the files of a JobSet: containers have begun, and the files are known to have been
 // made. A container of a simulated node begins without its files.
-func (r *Reconciler) isMounted(ctx context.Context, seen *observed, set *jobsetapi.JobSet) bool {
-	return seen.view.Mounted() && (seen.memory.files == set.UID || !seen.observation.Started.IsZero() || r.hasFiles(ctx, set))
-}
-
-// hasFiles reports whether the ConfigMap of a JobSet may exist.
-func (r *Reconciler) hasFiles(ctx context.Context, set *jobsetapi.JobSet) bool {
-	return !apierrors.IsNotFound(r.Live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: jobset.FilesName(set)}, &corev1.ConfigMap{}))
-}
-
-// existing reads the object that has the name of one to be made from the API server, not from the
-// cache; nil if there is none. It returns an error if the object has another owner.
-func (r *Reconciler) existing(ctx context.Context, mc *v1alpha2.MiniCluster, object client.Object) (*metav1.PartialObjectMetadata, error) {
-	gvk := object.GetObjectKind().GroupVersionKind()
-	found := &metav1.PartialObjectMetadata{}
-	found.SetGroupVersionKind(gvk)
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), found); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("reading %s %q: %w", gvk.Kind, object.GetName(), err)
-	}
-	owner := metav1.GetControllerOf(found)
-	switch {
-	case metav1.IsControlledBy(found, mc) && jobset.Attempt(found) == 0:
-		// The command may run, or may have run. It must not run twice.
-		return nil, &nameClashError{kind: gvk.Kind, name: object.GetName(), owner: fluxOperator}
-	case metav1.IsControlledBy(found, mc):
-		return found, nil
-	case owner == nil:
-		return nil, &nameClashError{kind: gvk.Kind, name: object.GetName()}
-	case owner.Kind == v1alpha2.MiniClusterKind && owner.Name == mc.Name:
-		return nil, fmt.Errorf("%s %q: %w", gvk.Kind, object.GetName(), errStillThere)
-	}
-	return nil, &nameClashError{kind: gvk.Kind, name: object.GetName(), owner: owner.Kind + " " + owner.Name}
+func (m *maker) isMounted(ctx context.Context, seen *observed, set *jobsetapi.JobSet) bool {
+	return seen.view.Mounted() && (seen.memory.files == set.UID || !seen.observation.Started.IsZero() || m.live.hasFiles(ctx, set))
 }
 
 // unforeseen handles an error that the check did not foresee: another owner took a name,
 // or the API server refuses an object. Then the check is repeated, and the next pass reports it
 // and gives the nodes back.
-func (r *Reconciler) unforeseen(seen *observed, err error) error {
+func unforeseen(seen *observed, err error) error {
 	var clash *nameClashError
 	var result *check
 	switch {
@@ -304,4 +248,74 @@ func (r *Reconciler) unforeseen(seen *observed, err error) error {
 	}
 	seen.memory.refuse(seen.view.MiniCluster, result)
 	return errStillThere
+}
+
+// makeService makes a Service, or becomes one more owner of the Service that other MiniClusters
+// have made under the name. The Service gets the ports that it lacks.
+func (m *maker) makeService(ctx context.Context, mc *v1alpha2.MiniCluster, service *corev1.Service) error {
+	refusal := m.client.Create(ctx, service, client.FieldOwner(v1alpha2.FieldOwner))
+	if refusal == nil {
+		return nil
+	}
+	found, err := m.live.existingService(ctx, service)
+	switch {
+	case err != nil:
+		return err
+	case found == nil && apierrors.IsAlreadyExists(refusal):
+		return errStillThere // it was being deleted
+	case found == nil:
+		return fmt.Errorf("creating Service %q: %w", service.Name, refusal)
+	}
+	if isOwner(found, mc) && !slices.ContainsFunc(service.Spec.Ports, func(port corev1.ServicePort) bool { return !hasPort(found, port) }) {
+		return nil
+	}
+	return m.patchService(ctx, found, map[string]any{
+		"metadata": map[string]any{"uid": found.UID, "ownerReferences": service.OwnerReferences},
+		"spec":     map[string]any{"ports": service.Spec.Ports},
+	})
+}
+
+// leaveServices gives up the ownership of Services that other MiniClusters own too. A MiniCluster
+// that has ended may stay for ever, and the list of owners would grow with each. The last owner
+// keeps the Service, which goes with that MiniCluster.
+func (m *maker) leaveServices(ctx context.Context, mc *v1alpha2.MiniCluster) error {
+	for _, service := range jobset.SharedServices(mc) {
+		found := &corev1.Service{}
+		err := m.live.Get(ctx, client.ObjectKeyFromObject(service), found)
+		if err == nil && isOwner(found, mc) && len(found.OwnerReferences) > 1 {
+			err = m.patchService(ctx, found, map[string]any{"metadata": map[string]any{
+				"resourceVersion": found.ResourceVersion, // of two last owners one stays
+				"ownerReferences": []any{map[string]any{"$patch": "delete", "uid": mc.UID}},
+			}})
+		}
+		if refused(err) || isUnanswered(err) { // the end is told nevertheless
+			ctrl.LoggerFrom(ctx).Info("A shared Service keeps an owner that has ended", "Service", service.Name, "error", err.Error())
+			continue
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("leaving Service %q: %w", service.Name, err)
+		}
+	}
+	return nil
+}
+
+func (m *maker) patchService(ctx context.Context, service *corev1.Service, content map[string]any) error {
+	patch, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	if err := m.client.Patch(ctx, service, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(v1alpha2.FieldOwner)); err != nil {
+		return fmt.Errorf("sharing Service %q: %w", service.Name, err)
+	}
+	return nil
+}
+
+func isOwner(object metav1.Object, mc *v1alpha2.MiniCluster) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == mc.UID })
+}
+
+func isHeadless(service *corev1.Service) bool { return service.Spec.ClusterIP == corev1.ClusterIPNone }
+
+func hasPort(service *corev1.Service, port corev1.ServicePort) bool {
+	return slices.ContainsFunc(service.Spec.Ports, func(other corev1.ServicePort) bool { return other.Port == port.Port })
 }

@@ -67,14 +67,14 @@ func TestMakeFiles(t *testing.T) {
 					return c.Create(ctx, object, options...)
 				},
 			}).Build()
-			r := &Reconciler{Client: c, Live: c}
+			m := &maker{client: c, live: live{c}}
 			memory, mc := &memory{}, mc.DeepCopy()
 			seen := &observed{memory: memory, view: state.View{MiniCluster: mc, JobSet: set}}
 			if tc.edit { // too many tasks for the cores
 				mc.Spec.Tasks = new(int32(1000))
 				mc.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 			}
-			if err := r.makeFiles(t.Context(), seen, set); (err != nil) != tc.fails {
+			if err := m.makeFiles(t.Context(), seen, set); (err != nil) != tc.fails {
 				t.Fatal(err)
 			}
 			if (memory.files == set.UID) == tc.fails {
@@ -153,7 +153,7 @@ func TestRepair(t *testing.T) {
 					return c.Create(ctx, object, options...)
 				},
 			}).Build()
-			r := &Reconciler{Client: c, Live: c}
+			m := &maker{client: c, live: live{c}}
 			mc.Spec.Size = 1 // an edit: what is made again is of the spec before
 			if tc.edit {
 				mc.Spec.Flux.CurveCert = "another"
@@ -168,7 +168,7 @@ func TestRepair(t *testing.T) {
 				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
 				seen.view.Pods = []protocol.Pod{protocol.Read(pod)}
 			}
-			again, err := r.repair(t.Context(), seen)
+			again, err := m.repair(t.Context(), seen)
 			if tc.want == "" && (err != nil || !again.Equal(fixture.Noon.Add(repairInterval))) {
 				t.Fatal(again, err)
 			}
@@ -251,9 +251,9 @@ func TestCreateScripts(t *testing.T) {
 				}
 			}
 			built := c.Build()
-			r := &Reconciler{Client: built, Live: built}
+			m := &maker{client: built, live: live{built}}
 			for range 2 {
-				if err := r.createScripts(t.Context(), set); (err == nil) != (tc.want == "") || (err != nil && !strings.Contains(err.Error(), tc.want)) {
+				if err := m.createScripts(t.Context(), set); (err == nil) != (tc.want == "") || (err != nil && !strings.Contains(err.Error(), tc.want)) {
 					t.Fatalf("got %v, want %q", err, tc.want)
 				}
 			}

@@ -24,10 +24,13 @@ import (
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices/restricted,verbs=create
 
+// namer publishes the names of pods.
+type namer struct{ client client.Client }
+
 // name publishes names, before the step of a plan is carried out. It adds to the plan when to look
 // again, and shows why the API server refuses the names.
-func (r *Reconciler) name(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
-	again, err := r.publishNames(ctx, seen)
+func (n *namer) name(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
+	again, err := n.publishNames(ctx, seen)
 	if refused(err) || isUnanswered(err) { // for example by a quota: tried again
 		if _, waits := plan.Step.(life.Wait); waits {
 			plan.Message = err.Error()
@@ -40,10 +43,10 @@ func (r *Reconciler) name(ctx context.Context, seen *observed, plan life.Plan) (
 
 // publishNames makes the names of the pods in DNS follow their addresses. It returns when to look
 // again; zero if only a change of the pods makes that necessary.
-func (r *Reconciler) publishNames(ctx context.Context, seen *observed) (time.Time, error) {
+func (n *namer) publishNames(ctx context.Context, seen *observed) (time.Time, error) {
 	mc := seen.view.MiniCluster
 	var list discoveryv1.EndpointSliceList
-	err := r.Client.List(ctx, &list, client.InNamespace(mc.Namespace), index.PodsOf(mc.Name), client.UnsafeDisableDeepCopy)
+	err := n.client.List(ctx, &list, client.InNamespace(mc.Namespace), index.PodsOf(mc.Name), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("listing EndpointSlices of MiniCluster %q: %w", mc.Name, err)
 	}
@@ -58,12 +61,12 @@ func (r *Reconciler) publishNames(ctx context.Context, seen *observed) (time.Tim
 	ctrl.LoggerFrom(ctx).V(1).Info("Publishing names", "write", len(write), "delete", len(remove))
 	seen.memory.named = seen.now
 	for _, slice := range write {
-		if err := r.writeSlice(ctx, slice); err != nil {
+		if err := n.writeSlice(ctx, slice); err != nil {
 			return time.Time{}, needed(fmt.Errorf("writing EndpointSlice %q: %w", slice.Name, err))
 		}
 	}
 	for _, slice := range remove {
-		if err := r.delete(ctx, "EndpointSlice", slice.DeepCopy(), metav1.DeletePropagationBackground); err != nil {
+		if err := deleteObject(ctx, n.client, "EndpointSlice", slice.DeepCopy(), metav1.DeletePropagationBackground); err != nil {
 			return time.Time{}, err
 		}
 	}
@@ -71,9 +74,9 @@ func (r *Reconciler) publishNames(ctx context.Context, seen *observed) (time.Tim
 }
 
 // writeSlice creates a slice, or replaces the version of it that was read.
-func (r *Reconciler) writeSlice(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
+func (n *namer) writeSlice(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
 	if slice.ResourceVersion == "" {
-		return r.Client.Create(ctx, slice, client.FieldOwner(v1alpha2.FieldOwner))
+		return n.client.Create(ctx, slice, client.FieldOwner(v1alpha2.FieldOwner))
 	}
-	return r.Client.Update(ctx, slice, client.FieldOwner(v1alpha2.FieldOwner))
+	return n.client.Update(ctx, slice, client.FieldOwner(v1alpha2.FieldOwner))
 }

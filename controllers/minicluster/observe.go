@@ -5,7 +5,10 @@ package minicluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -13,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -44,36 +48,40 @@ type observed struct {
 	quota *kueue.Quota
 }
 
+// observer reads the objects of a MiniCluster, from the cache or the API server.
+type observer struct {
+	cache      client.Reader
+	live       live
+	clock      clock.PassiveClock
+	defaultTTL time.Duration
+}
+
 // observe reads the objects of a MiniCluster.
-func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memory *memory) (*observed, error) {
-	seen := &observed{now: r.Clock.Now(), memory: memory, stored: mc}
+func (ob *observer) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memory *memory) (*observed, error) {
+	seen := &observed{now: ob.clock.Now(), memory: memory, stored: mc}
 	seen.view.MiniCluster = mc.DeepCopy()
 	seen.view.MiniCluster.Default()
 	state.Resume(seen.view.MiniCluster, seen.now)
 	state.ScaleTasks(seen.view.MiniCluster)
 	seen.view.Node = func(name string) *corev1.Node {
-		var node corev1.Node
-		if r.Client.Get(ctx, types.NamespacedName{Name: name}, &node, client.UnsafeDisableDeepCopy) != nil {
-			return nil
-		}
-		return &node
+		return index.Named[corev1.Node](ctx, ob.cache, name, client.UnsafeDisableDeepCopy)
 	}
 	var set jobsetapi.JobSet
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: mc.Namespace, Name: jobset.Name(mc)}, &set)
+	err := ob.cache.Get(ctx, types.NamespacedName{Namespace: mc.Namespace, Name: jobset.Name(mc)}, &set)
 	switch {
 	case err == nil:
 		seen.view.JobSet = &set
 	case !apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("reading JobSet %q: %w", jobset.Name(mc), err)
 	}
-	if seen.view.Pods, err = r.podsOf(ctx, mc); err != nil {
+	if seen.view.Pods, err = ob.podsOf(ctx, mc); err != nil {
 		return nil, err
 	}
-	if err := r.readLeadJob(ctx, seen); err != nil {
+	if err := ob.readLeadJob(ctx, seen); err != nil {
 		return nil, err
 	}
 	if mc.Status.Admission != nil {
-		seen.view.Queue = index.Named[v1alpha2.MiniClusterQueue](ctx, r.Client, state.QueueOf(mc))
+		seen.view.Queue = index.Named[v1alpha2.MiniClusterQueue](ctx, ob.cache, state.QueueOf(mc))
 	}
 	memory.noteTroubles(seen.view.Pods, seen.now)
 	lead := seen.view.Brokers()[0]
@@ -82,8 +90,8 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 	if seen.observation, err = state.Observe(seen.view); err != nil {
 		return nil, err
 	}
-	if seen.observation.Policy.TTL == nil && r.DefaultTTL > 0 {
-		seen.observation.Policy.TTL = &r.DefaultTTL
+	if seen.observation.Policy.TTL == nil && ob.defaultTTL > 0 {
+		seen.observation.Policy.TTL = &ob.defaultTTL
 	}
 	if seen.observation.Workload == life.Ahead && memory.hasPlacedAny(seen.view.Pods) {
 		seen.observation.Workload = life.Stale // the cache does not show the placed pods yet
@@ -93,13 +101,13 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 
 // readLeadJob reads the Job of a lead whose pod is not there: a pod that has ended may be deleted before anybody has seen
 // its end. Its Job counts it first.
-func (r *Reconciler) readLeadJob(ctx context.Context, seen *observed) error {
+func (ob *observer) readLeadJob(ctx context.Context, seen *observed) error {
 	mc, set := seen.view.MiniCluster, seen.view.JobSet
 	if mc.Status.Admission == nil || set == nil || !metav1.IsControlledBy(set, mc) || seen.view.Brokers()[0] != nil {
 		return nil
 	}
 	var job batchv1.Job
-	err := r.Client.Get(ctx, leadJobOf(set), &job)
+	err := ob.cache.Get(ctx, leadJobOf(set), &job)
 	switch {
 	case err == nil:
 		seen.view.LeadJob = &job
@@ -127,9 +135,9 @@ func readySince(mc *v1alpha2.MiniCluster, lead *protocol.Pod) time.Time {
 	return ptr.Deref(a.ReadySince, metav1.Time{}).Time
 }
 
-func (r *Reconciler) podsOf(ctx context.Context, mc *v1alpha2.MiniCluster) ([]protocol.Pod, error) {
+func (ob *observer) podsOf(ctx context.Context, mc *v1alpha2.MiniCluster) ([]protocol.Pod, error) {
 	var list corev1.PodList
-	err := r.Client.List(ctx, &list, client.InNamespace(mc.Namespace), index.PodsOf(mc.Name), client.UnsafeDisableDeepCopy)
+	err := ob.cache.List(ctx, &list, client.InNamespace(mc.Namespace), index.PodsOf(mc.Name), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing pods of MiniCluster %q: %w", mc.Name, err)
 	}
@@ -138,4 +146,115 @@ func (r *Reconciler) podsOf(ctx context.Context, mc *v1alpha2.MiniCluster) ([]pr
 		pods[i] = protocol.Read(&list.Items[i])
 	}
 	return pods, nil
+}
+
+// behindFor bounds how long the end of an attempt waits for the cache. Who changes the lead's pod or its labels all the time
+// delays an eviction by no more.
+const behindFor = time.Minute
+
+// lookedAt is a look at a lead of which the API server knows more than the cache. since is the first of several looks, and
+// last the last one. While the API server does not answer, the cache cannot catch up.
+type lookedAt struct{ since, last time.Time }
+
+// isOver reports whether the cache had all of its time, and notes another look.
+func (l *lookedAt) isOver(now time.Time) bool {
+	if now.Sub(l.last) > behindFor/4 {
+		l.since = now
+	}
+	l.last = now
+	return !now.Before(l.since.Add(behindFor))
+}
+
+// errBehind says that the cache does not show yet what happened to a lead.
+var errBehind = errors.New("the cache is behind the lead's pod, its Job or its JobSet")
+
+// lookAtLead makes sure that no attempt ends, no command counts as begun that may have begun, and no time is given again, by an
+// old view of the lead, as that of a manager which stood still: the command may have succeeded meanwhile.
+func (ob *observer) lookAtLead(ctx context.Context, seen *observed, plan life.Plan) error {
+	_, starts := plan.Step.(life.Start)
+	_, prolongs := plan.Step.(life.Prolong)
+	doubts := plan.EndsUnseen() || prolongs || starts && !showsStart(seen.view.Brokers()[0])
+	if !doubts || seen.view.MiniCluster.Status.Admission == nil {
+		seen.memory.behind = lookedAt{}
+		return nil
+	}
+	behind, err := ob.isBehind(ctx, seen)
+	switch {
+	case err != nil:
+		return fmt.Errorf("looking at the lead before its attempt ends: %w", err)
+	case !behind:
+		seen.memory.behind = lookedAt{}
+		return nil
+	case seen.memory.behind.isOver(seen.now):
+		return nil
+	}
+	return errBehind
+}
+
+// showsStart reports whether a lead shows that its command has begun.
+func showsStart(lead *protocol.Pod) bool {
+	return lead != nil && (lead.Broker.Ready || lead.Broker.Started || lead.Began || lead.Broker.State == life.Succeeded)
+}
+
+// isBehind reports whether the API server knows more about the lead than the cache.
+func (ob *observer) isBehind(ctx context.Context, seen *observed) (bool, error) {
+	v, lead := seen.view, seen.view.Brokers()[0]
+	if v.JobSet == nil {
+		if made, err := ob.isMade(ctx, seen); made || err != nil {
+			return made, err
+		}
+	}
+	switch {
+	case lead != nil:
+		var now corev1.Pod
+		if err := ob.live.Get(ctx, client.ObjectKeyFromObject(lead.Pod), &now); err != nil {
+			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		}
+		return isNewer(lead.Pod, protocol.Strip(&now)), nil
+	case v.JobSet == nil, seen.observation.SecondLead: // the cache shows what came after the lead
+		return false, nil
+	}
+	if there, err := ob.isLeadThere(ctx, seen); there || err != nil {
+		return there, err
+	}
+	var now batchv1.Job
+	err := ob.live.Get(ctx, leadJobOf(v.JobSet), &now)
+	switch {
+	case v.LeadJob == nil: // it may have been made, also by a later JobSet of the name, and not be in the cache
+		return err == nil && isOf(&now, v.JobSet.Name), client.IgnoreNotFound(err)
+	case err != nil:
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	return v.IsBehind(&now), nil
+}
+
+// isNewer reports whether a pod is another than in the cache, in another state of its life, or was told something else.
+func isNewer(cached, now *corev1.Pod) bool {
+	return now.UID != cached.UID || protocol.Moved(cached, now) || !maps.Equal(cached.Annotations, now.Annotations)
+}
+
+// isOf reports whether a JobSet of some name has a Job.
+func isOf(job *batchv1.Job, set string) bool {
+	owner := metav1.GetControllerOf(job)
+	return owner != nil && owner.Kind == jobset.Kind.Kind && owner.Name == set
+}
+
+// isLeadThere reports whether there is a pod of the lead that the cache does not show.
+func (ob *observer) isLeadThere(ctx context.Context, seen *observed) (bool, error) {
+	var pods corev1.PodList
+	err := ob.live.List(ctx, &pods, client.InNamespace(seen.view.JobSet.Namespace), client.MatchingLabels{
+		jobsetapi.JobSetUIDKey: string(seen.view.JobSet.UID), jobsetapi.ReplicatedJobNameKey: v1alpha2.LeadJob,
+	})
+	admission := seen.view.MiniCluster.Status.Admission
+	return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return admission.MayBeLead(pod.UID) }), err
+}
+
+// isMade reports whether the MiniCluster has a JobSet that the cache does not show.
+func (ob *observer) isMade(ctx context.Context, seen *observed) (bool, error) {
+	mc, set := seen.view.MiniCluster, &metav1.PartialObjectMetadata{}
+	set.SetGroupVersionKind(jobset.Kind.GroupVersionKind())
+	if err := ob.live.Get(ctx, types.NamespacedName{Namespace: mc.Namespace, Name: jobset.Name(mc)}, set); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return metav1.IsControlledBy(set, mc) && set.DeletionTimestamp == nil, nil
 }

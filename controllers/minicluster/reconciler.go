@@ -52,18 +52,48 @@ type Reconciler struct {
 	// DNS is the cluster's; nil if nothing is known of it.
 	DNS *DNS
 
-	// core evicts pods, by requests to the core API.
-	core rest.Interface
-	// answers are the API server's, whether it binds pods when it creates them.
-	answers answers
-
-	memories  memories
-	refusals  refusals
-	shapes    shapes
-	announcer *announcer
-	turns     *turns
-	relaxed   relaxed
+	parts
 }
+
+// parts do the steps of a pass, and know nothing of each other but what their fields name.
+type parts struct {
+	memories *memories
+	observer *observer
+	checker  *checker
+	lookout  *lookout
+	grants   *grants
+	binder   *binder
+	namer    *namer
+	actor    *actor
+	reporter *reporter
+}
+
+// assemble makes the parts. core evicts pods.
+func (r *Reconciler) assemble(core rest.Interface) {
+	live, memories := live{r.Live}, &memories{}
+	binder := &binder{client: r.Client, scheduler: r.Scheduler, keepGates: r.KeepGates}
+	maker := &maker{client: r.Client, live: live, binder: binder}
+	r.parts = parts{
+		memories: memories,
+		observer: &observer{cache: r.Client, live: live, clock: r.Clock, defaultTTL: r.DefaultTTL},
+		checker: &checker{
+			client: r.Client, live: live, clock: r.Clock, scheduler: r.Scheduler, topology: r.Topology, maxBrokers: r.MaxBrokers, dns: r.DNS,
+			memories: memories, relaxed: make(relaxed, mostRelaxed),
+		},
+		lookout: &lookout{live: live, memories: memories},
+		grants:  &grants{scheduler: r.Scheduler, kueue: r.Kueue},
+		binder:  binder,
+		namer:   &namer{client: r.Client},
+		actor: &actor{
+			client: r.Client, live: live, maker: maker,
+			pods: &podWriter{client: r.Client, live: live, clock: r.Clock, maker: maker, core: core},
+		},
+		reporter: &reporter{client: r.Client, events: r.Events, scheduler: r.Scheduler, announcer: newAnnouncer(r.Client, r.Clock)},
+	}
+}
+
+// MayBind reports whether the API server may bind pods when they are created.
+func (r *Reconciler) MayBind() bool { return r.binder.mayBind() }
 
 // Scheduler decides which MiniCluster gets which nodes. MiniClusters are passed with their
 // defaults.
@@ -138,39 +168,39 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory *memory) (ctrl.Result, error) {
-	r.announce(mc, memory) // after a restart
-	seen, err := r.observe(ctx, mc, memory)
+	r.reporter.announcer.announce(mc, memory) // after a restart
+	seen, err := r.observer.observe(ctx, mc, memory)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.check(ctx, seen); err != nil {
+	if err := r.checker.check(ctx, seen); err != nil {
 		r.Scheduler.Report(seen.view.MiniCluster, state.Wants{Want: state.NodesLater}) // others must not wait for the check
 		return ctrl.Result{}, err
 	}
-	r.lookForRefusal(ctx, seen)
-	r.boundPods(seen)
-	if err := r.readQuota(ctx, seen); err != nil {
+	r.lookout.lookForRefusal(ctx, seen)
+	r.grants.boundPods(seen)
+	if err := r.grants.readQuota(ctx, seen); err != nil {
 		return ctrl.Result{}, err
 	}
 	unreleased := r.Kueue.Release(ctx, seen.quota.Left) // the rest does not wait for that
-	if decided := r.consult(seen); !decided {
+	if decided := r.grants.consult(seen); !decided {
 		return ctrl.Result{}, unreleased
 	}
 	plan := life.Decide(seen.observation, seen.now)
 	seen.memory.noteAble(plan)
-	if err := r.lookAtLead(ctx, seen, plan); err != nil {
+	if err := r.observer.lookAtLead(ctx, seen, plan); err != nil {
 		return ctrl.Result{}, err
 	}
-	plan, unnamed := r.name(ctx, seen, plan)
-	plan, untold := r.tellKueue(ctx, seen, plan)
+	plan, unnamed := r.namer.name(ctx, seen, plan)
+	plan, untold := r.grants.tellKueue(ctx, seen, plan)
 	undone := errors.Join(unnamed, untold, unreleased)
 	if isPassing(untold) || untold != nil && takesQuota(plan.Step) {
 		return ctrl.Result{}, undone
 	}
-	if plan, err = r.act(ctx, seen, plan); err != nil {
+	if plan, err = r.actor.act(ctx, seen, plan); err != nil {
 		return ctrl.Result{}, errors.Join(err, undone)
 	}
-	result, err := r.report(ctx, seen, plan)
+	result, err := r.reporter.report(ctx, seen, plan)
 	if err == nil && undone == nil && isOver(seen, plan) {
 		r.memories.forget(client.ObjectKeyFromObject(mc))
 	}

@@ -24,6 +24,8 @@ import (
 	"sigs.k8s.io/jobset/pkg/util/placement"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -48,21 +50,28 @@ type missing struct {
 	since, look time.Time
 }
 
+// lookout finds out by events why pods are not made, or do not start.
+type lookout struct {
+	live     live
+	memories *memories
+	events   refusals
+}
+
 // lookForRefusal finds out why pods are not made. If the API server refuses them, or what they need to start, the check has
 // failed after all. Events that cannot be read keep nothing else from being done.
-func (r *Reconciler) lookForRefusal(ctx context.Context, seen *observed) {
+func (l *lookout) lookForRefusal(ctx context.Context, seen *observed) {
 	memory := seen.memory
 	if !seen.observation.Started.IsZero() {
 		memory.refusals = 0
 	}
 	refused, a := memory.refused, seen.observation.Admission
 	if memory.refused.why = ""; refused.why != "" && a != nil && refused.attempt == a.Attempt {
-		r.refuse(seen, refused.why)
+		l.refuse(seen, refused.why)
 		return
 	}
 	if !lacksPods(seen) {
 		memory.missing = missing{}
-		r.lookForMounts(ctx, seen)
+		l.lookForMounts(ctx, seen)
 		return
 	}
 	m := &memory.missing
@@ -71,14 +80,14 @@ func (r *Reconciler) lookForRefusal(ctx context.Context, seen *observed) {
 	}
 	if !seen.now.Before(m.look) {
 		m.look = seen.now.Add(max(seen.now.Sub(m.since), refusalGrace))
-		why, err := r.refusals.of(ctx, r.Live, seen.view.JobSet, seen.now, m.since)
+		why, err := l.events.of(ctx, l.live, seen.view.JobSet, seen.now, m.since)
 		switch {
 		case errors.Is(err, errReading):
 			m.look = seen.now.Add(time.Second)
 		case err != nil:
 			ctrl.LoggerFrom(ctx).Error(err, "Reading why pods are not made")
 		case why != "":
-			r.refuse(seen, why)
+			l.refuse(seen, why)
 			return
 		}
 	}
@@ -121,7 +130,7 @@ func noteRefusal(seen *observed, err error) time.Time {
 
 // refuse lets the check fail because Kubernetes cannot make the Jobs or pods. The pause until the next check doubles until a
 // command begins.
-func (r *Reconciler) refuse(seen *observed, why string) {
+func (l *lookout) refuse(seen *observed, why string) {
 	memory, mc := seen.memory, seen.view.MiniCluster
 	result := rejection(seen.now, v1alpha2.ReasonPodRejected, why)
 	if isQuotaText(why) {
@@ -133,7 +142,7 @@ func (r *Reconciler) refuse(seen *observed, why string) {
 		return
 	}
 	seen.check, seen.observation.Rejected, seen.observation.Trial = result, result.Message, false
-	r.memories.endTrial(mc)
+	l.memories.endTrial(mc)
 }
 
 // refusals are the events of namespaces that say why Jobs and pods are not made. MiniClusters share them for some time.
@@ -186,14 +195,14 @@ func (f *refusals) of(ctx context.Context, live client.Reader, set *jobsetapi.Jo
 	if last.kind == "JobSet" {
 		what = "Jobs"
 	}
-	if text := maker.ReplaceAllString(last.message, ""); isRefusal(text) {
+	if text := saysMaker.ReplaceAllString(last.message, ""); isRefusal(text) {
 		return fmt.Sprintf("the %s are refused: %s", what, objectName.ReplaceAllString(text, "")), nil
 	}
 	return "", nil
 }
 
-// maker is how the messages of the Job controller and of JobSet's begin.
-var maker = regexp.MustCompile(`^(\(combined from similar events\): )?(Error creating: |job "[^"]*" creation failed with error: )?`)
+// saysMaker is how the messages of the Job controller and of JobSet's begin.
+var saysMaker = regexp.MustCompile(`^(\(combined from similar events\): )?(Error creating: |job "[^"]*" creation failed with error: )?`)
 
 // in are the events of a namespace.
 func (f *refusals) in(namespace string, now time.Time) *namespaceEvents {
@@ -298,3 +307,78 @@ func isRefusal(text string) bool {
 // passes are the words of what passes. An API server that has just started may not know the roles yet: then it says that a
 // user, for example a controller, cannot do what the user may.
 var passes = regexp.MustCompile(`failed calling webhook|status unknown for quota|quota evaluation timed out| is forbidden: User "[^"]*" cannot \S+ resource "`)
+
+// A pod does not start while a Secret or ConfigMap does not exist that the pod mounts. No check knows that before, since the
+// manager may not read Secrets, and only events of the kubelet say so.
+
+const (
+	// mountGrace is how long a kubelet may take to mount the volumes of a pod before events are read.
+	mountGrace = 10 * time.Second
+	// failedMount is the reason of the kubelet's events.
+	failedMount = "FailedMount"
+)
+
+// saysUnmounted matches what a kubelet says of an object that a volume needs, and that does not exist.
+var saysUnmounted = regexp.MustCompile(`(?:secrets?|configmaps?) "([^"]*)" not found`)
+
+// lookForMounts finds out why the pods of an attempt do not start that could not have begun: their nodes go back if what they
+// mount does not exist.
+func (l *lookout) lookForMounts(ctx context.Context, seen *observed) {
+	o := seen.observation
+	if o.Admission == nil || o.Outcome != "" || o.Workload != life.Active || o.MayRun(seen.now) {
+		return
+	}
+	waits := map[types.UID]time.Duration{}
+	for _, pod := range seen.view.Brokers() {
+		placed := pod.Broker.Placed
+		if placed.IsZero() || !awaitsVolumes(pod.Pod) {
+			continue
+		}
+		waited := seen.now.Sub(placed)
+		seen.lookAgain = elastic.Earliest(seen.lookAgain, seen.now.Add(max(mountGrace-waited, waited, time.Second)))
+		if waited >= mountGrace {
+			waits[pod.UID] = waited
+		}
+	}
+	if len(waits) == 0 {
+		return
+	}
+	events, err := l.events.in(seen.view.JobSet.Namespace, seen.now).read(ctx, l.live, seen.view.JobSet.Namespace, seen.now)
+	switch {
+	case errors.Is(err, errReading):
+		seen.lookAgain = elastic.Earliest(seen.lookAgain, seen.now.Add(time.Second))
+	case err != nil:
+		ctrl.LoggerFrom(ctx).Error(err, "Reading why pods do not start")
+	}
+	if why := unmounted(events, waits, seen.now, jobset.FileNames(seen.view.MiniCluster, seen.view.JobSet)); why != "" {
+		l.refuse(seen, "brokers cannot start: "+why)
+	}
+}
+
+// awaitsVolumes reports whether a kubelet has not mounted all volumes of a pod yet: it makes the sandbox after that.
+func awaitsVolumes(pod *corev1.Pod) bool {
+	isSandbox := func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse
+	}
+	return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending && slices.ContainsFunc(pod.Status.Conditions, isSandbox)
+}
+
+// unmounted is what a volume of one of some pods needs, and what does not exist; "" if that is not known. waits says how long
+// the pods have waited. A kubelet tries again after pauses that double: an event that is older than half of the time is out
+// of date, and so is one of the first seconds. The manager makes the files of the JobSet by itself, maybe after the pods.
+func unmounted(events []failure, waits map[types.UID]time.Duration, now time.Time, files []string) string {
+	const slack = 2 * time.Second // of clocks
+	for _, e := range events {
+		waited, ours := waits[e.uid]
+		age := now.Sub(e.at)
+		if !ours || e.kind != "Pod" || age < -slack || age > min(waited/2+slack, waited-mountGrace/2) {
+			continue
+		}
+		for _, found := range saysUnmounted.FindAllStringSubmatch(e.message, -1) {
+			if !slices.Contains(files, found[1]) {
+				return found[0]
+			}
+		}
+	}
+	return ""
+}

@@ -147,7 +147,7 @@ func (p *eventPages) List(_ context.Context, list client.ObjectList, opts ...cli
 
 // The pause after a refusal doubles, whatever succeeds in between, until a command begins.
 func TestPauseAfterRefusals(t *testing.T) {
-	r, m := &Reconciler{}, &memory{}
+	l, m := &lookout{memories: &memories{}}, &memory{}
 	seen := func() *observed {
 		s := &observed{now: fixture.Noon, memory: m, observation: &life.Observation{Trial: true, Workload: life.Ahead}}
 		s.view.MiniCluster = fixture.MiniCluster("lmp").Defaulted()
@@ -155,8 +155,8 @@ func TestPauseAfterRefusals(t *testing.T) {
 	}
 	for i, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second} {
 		s := seen()
-		r.refuse(s, "no pods today")
-		if err := r.unforeseen(s, nil); err != nil { // the next JobSet was made
+		l.refuse(s, "no pods today")
+		if err := unforeseen(s, nil); err != nil { // the next JobSet was made
 			t.Fatal(err)
 		}
 		if got := m.check.until.Sub(s.now); got != want || s.observation.Trial || s.observation.Rejected != "no pods today" {
@@ -164,13 +164,13 @@ func TestPauseAfterRefusals(t *testing.T) {
 		}
 	}
 	s := seen()
-	r.refuse(s, `exceeded quota: q`)
+	l.refuse(s, `exceeded quota: q`)
 	if s.check.refused == "" || s.check.pod == nil {
 		t.Errorf("the queue does not learn of %+v", s.check)
 	}
 	s = seen()
 	s.observation.Workload, s.observation.Started = life.Active, fixture.Noon
-	r.lookForRefusal(t.Context(), s)
+	l.lookForRefusal(t.Context(), s)
 	if m.refusals != 0 {
 		t.Errorf("%d refusals are remembered", m.refusals)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,9 +35,17 @@ const (
 // errOldDefinition says that no pod can be placed: the API server drops a field of the status that has to be recorded first.
 var errOldDefinition = errors.New("the cluster has an old definition of MiniClusters, without status.admission.lead: apply that of this version (config/crd)")
 
+// reporter writes the status, and has events sent.
+type reporter struct {
+	client    client.Client
+	events    events.EventRecorder
+	scheduler Scheduler
+	announcer *announcer
+}
+
 // report writes the status if it changed, then has the events sent. It returns when to reconcile
 // again.
-func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan) (ctrl.Result, error) {
+func (r *reporter) report(ctx context.Context, seen *observed, plan life.Plan) (ctrl.Result, error) {
 	if _, removed := plan.Step.(life.Remove); removed {
 		return ctrl.Result{}, nil
 	}
@@ -56,7 +65,7 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 	updated := withStatus(seen.stored, desired)
 	// The resource version makes sure that no decision is based on an outdated status.
 	patch := client.MergeFromWithOptions(withStatus(seen.stored, seen.stored.Status), client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, updated, patch); err != nil {
+	if err := r.client.Status().Patch(ctx, updated, patch); err != nil {
 		return ctrl.Result{}, fmt.Errorf("writing the status of MiniCluster %q: %w", seen.stored.Name, err)
 	}
 	if !keepsLead(plan, updated) {
@@ -67,7 +76,7 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 		seen.memory.noteGrowth(seen.stored, updated)
 	}
 	for _, event := range status.Events(in, &desired) {
-		r.Events.Eventf(updated, nil, event.Type, event.Reason, life.Name(plan.Step), "%s", event.Note)
+		r.events.Eventf(updated, nil, event.Type, event.Reason, life.Name(plan.Step), "%s", event.Note)
 	}
 	metrics.Count(metrics.Written{
 		Step: plan.Step, Before: &seen.stored.Status, After: &desired, Record: seen.observation.Record,
@@ -76,7 +85,7 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 	if _, over := plan.Step.(life.Finish); over {
 		clear(seen.memory.placed)
 	}
-	r.announce(updated, seen.memory)
+	r.announcer.announce(updated, seen.memory)
 	ctrl.LoggerFrom(ctx).V(1).Info("Wrote the status", "step", life.Name(plan.Step), "state", plan.State, "reason", plan.Message)
 	return requeueAt(lookAgain, seen.now), nil
 }
@@ -94,7 +103,7 @@ func withStatus(mc *v1alpha2.MiniCluster, status v1alpha2.MiniClusterStatus) *v1
 }
 
 // statusInput is the input for the status.
-func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
+func (r *reporter) statusInput(seen *observed, plan life.Plan) status.Input {
 	in := status.Input{
 		MiniCluster: seen.view.MiniCluster, Observation: seen.observation, Plan: plan, OccupiedNodes: seen.view.OccupiedNodes(),
 		Untold: r.announcer.untold(seen.stored.UID), Now: seen.now,
@@ -110,7 +119,7 @@ func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 	case seen.quota.Needed():
 		in.Queue = v1alpha2.KueueQueue
 	default:
-		in.Queue, _, _ = r.Scheduler.Place(seen.view.MiniCluster)
+		in.Queue, _, _ = r.scheduler.Place(seen.view.MiniCluster)
 	}
 	if seen.check != nil {
 		in.Check = seen.check.Check

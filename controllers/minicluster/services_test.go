@@ -30,14 +30,14 @@ func TestReleaseServices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := written{fails: tc.fails}
 			c := w.newClient(pod)
-			r := &Reconciler{Client: c, Clock: clock.RealClock{}}
+			a := &actor{pods: &podWriter{client: c, clock: clock.RealClock{}, maker: &maker{client: c}}}
 			mc := fixture.MiniCluster("lmp").Admitted(1, 1, "a").Defaulted()
-			seen := &observed{stored: mc, memory: r.memories.of(mc), quota: &kueue.Quota{}, view: state.View{
+			seen := &observed{stored: mc, memory: (&memories{}).of(mc), quota: &kueue.Quota{}, view: state.View{
 				MiniCluster: mc, JobSet: fixture.JobSet("lmp", 1).Obj(), Pods: []protocol.Pod{protocol.Read(lead), protocol.Read(pod)},
 			}}
 			seen.memory.files = seen.view.JobSet.UID
 			for range 2 { // the cache does not show it yet
-				if _, err := r.act(t.Context(), seen, life.Plan{Step: life.ReleaseServices{}}); !errors.Is(err, tc.fails) {
+				if _, err := a.act(t.Context(), seen, life.Plan{Step: life.ReleaseServices{}}); !errors.Is(err, tc.fails) {
 					t.Fatal(err)
 				}
 			}

@@ -29,21 +29,21 @@ const trialTime = time.Minute
 
 // try goes on with a check that was denied. One MiniCluster of a namespace tries at a time. Once a pod is there, the check
 // has passed, also for MiniClusters that are alike. Pods of an admission are made anyway.
-func (r *Reconciler) try(ctx context.Context, seen *observed) error {
+func (c *checker) try(ctx context.Context, seen *observed) error {
 	memory, o, mc := seen.memory, seen.observation, seen.view.MiniCluster
 	denied := memory.check
 	if !denied.denied {
-		r.memories.endTrial(mc)
+		c.memories.endTrial(mc)
 		return nil
 	}
 	made := denied.pod
 	if o.Admission == nil {
 		var err error
-		if made, err = r.madePod(ctx, seen); err != nil {
+		if made, err = c.madePod(ctx, seen); err != nil {
 			return err
 		}
 		if made == nil {
-			o.Trial = r.memories.mayTry(mc, seen.now)
+			o.Trial = c.memories.mayTry(mc, seen.now)
 			return nil
 		}
 	}
@@ -53,22 +53,22 @@ func (r *Reconciler) try(ctx context.Context, seen *observed) error {
 	}
 	passed.generation, passed.binding = mc.Generation, denied.binding
 	memory.check = passed
-	r.memories.endTrial(mc)
+	c.memories.endTrial(mc)
 	if o.Admission != nil {
 		return nil
 	}
-	return r.shapes.settle(seen.stored, *passed)
+	return c.shapes.settle(seen.stored, *passed)
 }
 
 // madePod is a broker's pod of a trial as the API server has made it; nil if there is none. Anybody who may make pods can
 // give them our labels, so the pod belongs to a Job of the JobSet, and requests what was asked for.
-func (r *Reconciler) madePod(ctx context.Context, seen *observed) (*corev1.Pod, error) {
+func (c *checker) madePod(ctx context.Context, seen *observed) (*corev1.Pod, error) {
 	cached := seen.view.Admitted()
 	if cached == nil || seen.observation.Workload != life.Ahead {
 		return nil, nil
 	}
 	var pod corev1.Pod
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), &pod); err != nil {
+	if err := c.live.Get(ctx, client.ObjectKeyFromObject(cached), &pod); err != nil {
 		return nil, fmt.Errorf("reading pod %q: %w", cached.Name, err)
 	}
 	owner := metav1.GetControllerOfNoCopy(&pod)
@@ -76,7 +76,7 @@ func (r *Reconciler) madePod(ctx context.Context, seen *observed) (*corev1.Pod, 
 		return nil, nil
 	}
 	var job batchv1.Job
-	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}, &job); err != nil {
+	if err := c.client.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}, &job); err != nil {
 		return nil, fmt.Errorf("reading Job %q: %w", owner.Name, err)
 	}
 	has := state.PodRequests(&pod)

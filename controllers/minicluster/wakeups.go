@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,16 +44,17 @@ const (
 
 // SetupWithManager registers the reconciler and its watches.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	r.announcer, r.turns, r.relaxed = newAnnouncer(mgr.GetClient(), r.Clock), newTurns(), make(relaxed, mostRelaxed)
-	context.AfterFunc(ctx, r.announcer.queue.ShutDown) // a manager that never leads does not start the announcer
-	if err := mgr.Add(r.announcer); err != nil {
-		return err
-	}
 	core, err := typedcorev1.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("making a client for evictions: %w", err)
 	}
-	r.core = core.RESTClient()
+	r.assemble(core.RESTClient())
+	announcer, relaxed := r.reporter.announcer, r.checker.relaxed
+	context.AfterFunc(ctx, announcer.queue.ShutDown) // a manager that never leads does not start the announcer
+	if err := mgr.Add(announcer); err != nil {
+		return err
+	}
+	w := &wakeups{cache: r.Client, clock: r.Clock, scheduler: r.Scheduler, memories: r.memories, turns: newTurns()}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("minicluster").
 		For(&v1alpha2.MiniCluster{}).
@@ -62,32 +64,41 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
 		})).
 		Watches(&corev1.Pod{}, Batched(podBatch, miniClusterOfPod), builder.WithPredicates(podMoved)).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.placedOn), builder.WithPredicates(predicate.Funcs{
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(w.placedOn), builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
 		})).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.labelled), builder.WithPredicates(predicate.Funcs{
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(w.labelled), builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(event.CreateEvent) bool { return false },
 			UpdateFunc: predicate.LabelChangedPredicate{}.Update,
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
 		})).
-		Watches(&v1alpha2.MiniClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.boundBy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Channel(r.Scheduler.Decided(), handler.Funcs{GenericFunc: r.decided})).
-		WatchesRawSource(source.Channel(r.relaxed, handler.EnqueueRequestsFromMapFunc(r.labelled))).
-		WatchesRawSource(source.Channel(r.announcer.told, &handler.EnqueueRequestForObject{})).
+		Watches(&v1alpha2.MiniClusterQueue{}, handler.EnqueueRequestsFromMapFunc(w.boundBy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Channel(r.Scheduler.Decided(), handler.Funcs{GenericFunc: w.decided})).
+		WatchesRawSource(source.Channel(relaxed, handler.EnqueueRequestsFromMapFunc(w.labelled))).
+		WatchesRawSource(source.Channel(announcer.told, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(r.Kueue.Changed(), &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers, NewQueue: r.turns.newQueue}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers, NewQueue: w.turns.newQueue}).
 		Complete(r)
 }
 
+// wakeups says of which MiniClusters a change wakes the passes.
+type wakeups struct {
+	cache     client.Reader
+	clock     clock.PassiveClock
+	scheduler Scheduler
+	memories  *memories
+	turns     *turns
+}
+
 // decided lets MiniClusters with an offer or order go first.
-func (r *Reconciler) decided(_ context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+func (w *wakeups) decided(_ context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
-	if _, waits, _ := r.Scheduler.Place(e.Object.(*v1alpha2.MiniCluster)); waits {
+	if _, waits, _ := w.scheduler.Place(e.Object.(*v1alpha2.MiniCluster)); waits {
 		q.AddAfter(request, turnDelay)
 		return
 	}
-	r.turns.urge(request)
+	w.turns.urge(request)
 	q.Add(request)
 }
 
@@ -121,14 +132,14 @@ var podMoved = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 
 // placedOn are the MiniClusters that may have brokers on a node: all live ones with an admission.
 // Nodes seldom come and go.
-func (r *Reconciler) placedOn(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.live(ctx, func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Admission != nil })
+func (w *wakeups) placedOn(ctx context.Context, _ client.Object) []reconcile.Request {
+	return w.live(ctx, func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Admission != nil })
 }
 
 // boundBy are the MiniClusters that a change of a queue concerns at once: those that have nodes, for its maxGrace, and
 // those that wait for quota of Kueue, or with quota for nodes: what Kueue is asked for depends on its deadlines.
-func (r *Reconciler) boundBy(ctx context.Context, queue client.Object) []reconcile.Request {
-	return r.live(ctx, func(mc *v1alpha2.MiniCluster) bool {
+func (w *wakeups) boundBy(ctx context.Context, queue client.Object) []reconcile.Request {
+	return w.live(ctx, func(mc *v1alpha2.MiniCluster) bool {
 		if mc.Status.Admission != nil {
 			return state.QueueOf(mc) == queue.GetName()
 		}
@@ -137,9 +148,9 @@ func (r *Reconciler) boundBy(ctx context.Context, queue client.Object) []reconci
 }
 
 // live are some of the MiniClusters that have not finished, or still hold nodes.
-func (r *Reconciler) live(ctx context.Context, wanted func(*v1alpha2.MiniCluster) bool) []reconcile.Request {
+func (w *wakeups) live(ctx context.Context, wanted func(*v1alpha2.MiniCluster) bool) []reconcile.Request {
 	var list v1alpha2.MiniClusterList
-	if err := r.Client.List(ctx, &list, index.Live, client.UnsafeDisableDeepCopy); err != nil {
+	if err := w.cache.List(ctx, &list, index.Live, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing MiniClusters")
 		return nil
 	}
@@ -167,9 +178,9 @@ func (r relaxed) note(namespace string) {
 
 // labelled are the MiniClusters of a namespace whose labels, or policies, have changed. For example, other
 // security standards may allow their pods.
-func (r *Reconciler) labelled(_ context.Context, namespace client.Object) []reconcile.Request {
+func (w *wakeups) labelled(_ context.Context, namespace client.Object) []reconcile.Request {
 	var requests []reconcile.Request
-	for _, name := range r.memories.change(namespace.GetName(), r.Clock.Now()) {
+	for _, name := range w.memories.change(namespace.GetName(), w.clock.Now()) {
 		requests = append(requests, reconcile.Request{NamespacedName: name})
 	}
 	return requests

@@ -46,7 +46,6 @@ var larger = map[string]struct {
 	"api/v1alpha2.MiniClusterStatus: fields":          {24, ofAPI},
 	"cmd/kubectl-minicluster/verbs.submitter: fields": {25, ofFlags},
 	"cmd/manager/options.Options: fields":             {30, ofFlags},
-	"controllers/minicluster.Reconciler: methods":     {76, toSplit},
 	"fluxion/traverser.Matcher: methods":              {56, ofFluxion},
 	"fluxion/traverser.search: methods":               {37, ofFluxion},
 	"fluxion/traverser.vertex: fields":                {23, ofFluxion},

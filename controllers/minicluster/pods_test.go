@@ -55,7 +55,7 @@ func TestEvictPod(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = (&Reconciler{core: core.RESTClient()}).evictPod(t.Context(), fixture.Pod("x").Obj())
+			err = (&podWriter{core: core.RESTClient()}).evictPod(t.Context(), fixture.Pod("x").Obj())
 			if isKept(err) != tc.kept || (err == nil) != (name == "the pod is gone") {
 				t.Errorf("got %v", err)
 			}

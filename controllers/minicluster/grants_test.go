@@ -49,7 +49,7 @@ func TestPodsAreBounded(t *testing.T) {
 				}
 				seen.view.JobSet, seen.observation.Workload = made, life.Ahead
 			}
-			(&Reconciler{Scheduler: &waitingRoom{most: tc.holds}}).boundPods(seen)
+			(&grants{scheduler: &waitingRoom{most: tc.holds}}).boundPods(seen)
 			set, err := jobset.JobSet(seen.view.MiniCluster, 1)
 			if err != nil {
 				t.Fatal(err)
