@@ -74,6 +74,11 @@ func TestBinderAdmission(t *testing.T) {
 		if _, kept := pod.Annotations[v1alpha2.NodesAnnotation]; kept || len(pod.ManagedFields) > 0 {
 			t.Errorf("pod %s has kept the annotations %v, and %d managed fields", pod.Name, pod.Annotations, len(pod.ManagedFields))
 		}
+		for name := range pod.Annotations {
+			if strings.HasPrefix(name, "jobset.sigs.k8s.io/") {
+				t.Errorf("pod %s has kept the annotation %s", pod.Name, name)
+			}
+		}
 		if rank == 0 && protocol.Read(pod).Quorum != 3 {
 			t.Errorf("the lead was bound with a quorum of %d", protocol.Read(pod).Quorum)
 		}
