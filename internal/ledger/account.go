@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -144,48 +145,44 @@ func (l accounts) Holders() []types.UID { return slices.Sorted(maps.Keys(l)) }
 // Holds are the ranks of a MiniCluster that hold an existing node, rising, by promise or by a
 // pod.
 func (l *Ledger) Holds(uid types.UID) []int {
-	a := l.accounts[uid]
-	if a == nil {
-		return nil
-	}
-	out := make([]int, 0, len(a.nodes))
-	add := func(rank int, node string) {
-		if rank >= 0 && l.nodes[node] != nil {
+	var out []int
+	for rank, node := range l.held(uid) {
+		if l.nodes[node] != nil {
 			out = append(out, rank)
 		}
-	}
-	if a.promise != nil {
-		for rank, node := range a.promise.Nodes {
-			add(rank, node)
-		}
-	}
-	for _, pod := range a.pods {
-		add(pod.rank, pod.node)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
+// held are the ranks of a MiniCluster with the nodes that they hold, by promise and by their pods.
+func (l accounts) held(uid types.UID) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		a := l[uid]
+		if a == nil {
+			return
+		}
+		if a.promise != nil {
+			for _, rank := range a.promise.Ranks() {
+				if !yield(rank, a.promise.Nodes[rank]) {
+					return
+				}
+			}
+		}
+		for _, pod := range a.pods {
+			if pod.rank >= 0 && !yield(pod.rank, pod.node) {
+				return
+			}
+		}
+	}
+}
+
 // Outside are the ranks of a MiniCluster that hold only nodes which Total leaves out, or which do not exist any more, rising.
 func (l *Ledger) Outside(uid types.UID) []int {
-	a := l.accounts[uid]
-	if a == nil {
-		return nil
-	}
 	counts := map[int]bool{}
-	add := func(rank int, node string) {
+	for rank, node := range l.held(uid) {
 		n := l.nodes[node]
 		counts[rank] = counts[rank] || n != nil && n.counts()
-	}
-	if a.promise != nil {
-		for _, rank := range a.promise.Ranks() {
-			add(rank, a.promise.Nodes[rank])
-		}
-	}
-	for _, pod := range a.pods {
-		if pod.rank >= 0 {
-			add(pod.rank, pod.node)
-		}
 	}
 	maps.DeleteFunc(counts, func(_ int, counts bool) bool { return counts })
 	return slices.Sorted(maps.Keys(counts))

@@ -124,17 +124,15 @@ func labelsOf(mc *v1alpha2.MiniCluster, pod *corev1.Pod) labels.Set {
 // stay is how long a MiniCluster without nodes would hold them at most, or until when one with nodes
 // holds them at most. Both are zero without a time limit. The start counts, as long as it takes at most.
 func stay(mc *v1alpha2.MiniCluster) (lasts time.Duration, ends time.Time) {
-	limit := Limit(mc, AdmittedDeadlines(mc))
-	lasts = Lasts(mc, limit, AdmittedDeadlines(mc))
+	of := AdmittedDeadlines(mc)
+	ends = end(mc)
 	switch {
-	case limit == 0:
-		return 0, time.Time{}
-	case mc.Status.Admission == nil:
-		return lasts, time.Time{}
-	case mc.Status.StartTime != nil:
-		return 0, mc.Status.StartTime.Add(limit + endGrace)
+	case ends.IsZero():
+		return Lasts(mc, Limit(mc, of), of), ends
+	case mc.Status.StartTime == nil:
+		ends = ends.Add(StartTimeout(mc, of))
 	}
-	return 0, mc.Status.Admission.Time.Add(lasts)
+	return 0, ends.Add(endGrace)
 }
 
 // Lasts is how long a MiniCluster with a time limit holds nodes at most, in a queue with some deadlines; 0 without a limit.

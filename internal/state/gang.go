@@ -25,16 +25,14 @@ import (
 // end is the latest time at which a MiniCluster with nodes ends; zero if it is not known. While it
 // starts, the time of the start is left out: a gang that is backfilled until then delays nobody.
 func end(mc *v1alpha2.MiniCluster) time.Time {
-	limit := Limit(mc, AdmittedDeadlines(mc))
+	limit, a := Limit(mc, AdmittedDeadlines(mc)), mc.Status.Admission
 	switch {
-	case limit == 0:
+	case limit == 0 || a == nil:
 		return time.Time{}
 	case mc.Status.StartTime != nil:
 		return mc.Status.StartTime.Add(limit)
-	case mc.Status.Admission != nil:
-		return mc.Status.Admission.Time.Add(limit)
 	}
-	return time.Time{}
+	return a.Time.Add(limit)
 }
 
 // Gang is a waiting MiniCluster, with its defaults, for the queue. Pod is one of its pods after
@@ -178,7 +176,7 @@ func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, req
 // Running is a MiniCluster with nodes, with its defaults. Pod is one of its pods after admission
 // by the API server. A MiniCluster without a promise is ending.
 func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.Running {
-	r := queue.Running{Gang: Gang(mc, pod, nil), End: end(mc), Malleable: mayShrink(mc)}
+	r := queue.Running{Gang: Gang(mc, pod, nil), Malleable: mayShrink(mc)}
 	r.Sizing, r.Least = sizing(traitsOf(mc), mc.Spec.Size), admittedSizing(mc).Allowed().Least()
 	r.Ending = promise == nil
 	if at := mc.DeletionTimestamp; at != nil {
@@ -195,7 +193,7 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.
 		}
 	}
 	if promise != nil {
-		r.Ranks, r.Draining = promise.Ranks(), promise.Draining
+		r.Ranks, r.Draining, r.End = promise.Ranks(), promise.Draining, promise.End
 	}
 	r.Max = len(r.Ranks)
 	if malleable(mc) && !r.Ending && mc.Status.StartTime != nil {

@@ -37,28 +37,21 @@ type Promise struct {
 // PromiseOf is what the admission of a MiniCluster holds; nil if the MiniCluster needs the nodes
 // no longer. Ranks that gave their node back hold none.
 func PromiseOf(mc *v1alpha2.MiniCluster) (*Promise, error) {
-	a := mc.Status.Admission
-	if a == nil || meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
+	if meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
 		return nil, nil
 	}
-	nodes, err := Nodes(mc)
-	if err != nil {
+	a, err := admissionOf(mc)
+	if a == nil || err != nil {
 		return nil, err
 	}
-	vacated, err := ranks("vacated", a.Vacated, len(nodes))
-	if err != nil {
-		return nil, err
+	p := &Promise{Nodes: a.Nodes, Requests: admitted(mc.Status.Admission), End: end(mc), Rigid: !mayShrink(mc), Leaves: a.Eviction != nil}
+	for _, rank := range a.Vacated {
+		p.Nodes[rank] = ""
 	}
-	for _, rank := range vacated {
-		nodes[rank] = ""
+	if a.Draining != nil {
+		p.Draining = slices.DeleteFunc(a.Draining.Ranks, func(rank int) bool { return !p.Holds(rank) })
 	}
-	p := &Promise{Nodes: nodes, Requests: admitted(a), End: end(mc), Rigid: !mayShrink(mc), Leaves: a.Eviction != nil}
-	if a.Drain == nil {
-		return p, nil
-	}
-	asked, err := ranks("drain.ranks", a.Drain.Ranks, len(nodes))
-	p.Draining = slices.DeleteFunc(asked, func(rank int) bool { return !p.Holds(rank) })
-	return p, err
+	return p, nil
 }
 
 // Nodes are the nodes of the MiniCluster's admission, by rank.

@@ -30,14 +30,10 @@ func admitted(a *v1alpha2.Admission) fluxion.Resources {
 	return withPod(Amounts(a.Requests), a.Exclusive)
 }
 
-// mostRequested is the largest request of a pod that counts: 2^48 bytes are 256 TiB. So the requests of ten
-// thousands of pods on a node have a sum.
-const mostRequested = 1 << 48
-
 // withPod adds the pod itself, and the whole node if the pod has its node alone.
 func withPod(amounts fluxion.Resources, exclusive bool) fluxion.Resources {
 	for name, amount := range amounts {
-		amounts[name] = min(amount, mostRequested)
+		amounts[name] = min(amount, fluxion.MaxAmount)
 	}
 	amounts[fluxion.Pods] = 1
 	if exclusive {
@@ -56,9 +52,9 @@ func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 func TooLarge(pod *corev1.Pod) string {
 	requests := PodRequests(pod)
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		quantity, most := requests[name], resource.NewQuantity(mostRequested, resource.DecimalSI)
+		quantity, most := requests[name], resource.NewQuantity(fluxion.MaxAmount, resource.DecimalSI)
 		if name == corev1.ResourceCPU {
-			most.SetMilli(mostRequested)
+			most.SetMilli(fluxion.MaxAmount)
 		}
 		if quantity.Cmp(*most) > 0 {
 			return fmt.Sprintf("a pod requests %s %s in all, more than %s", quantity.String(), name, most)

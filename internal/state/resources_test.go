@@ -25,9 +25,9 @@ func TestAbsurdRequests(t *testing.T) {
 	}{
 		"as usual":                              {resource: "cpu", containers: []string{"1500m", "1"}, want: 2500},
 		"a part of a thousandth":                {resource: "cpu", containers: []string{"1u"}, want: 1},
-		"CPUs whose thousandths are no int64":   {resource: "cpu", containers: []string{"9223372036854775807"}, want: mostRequested, tooLarge: "a pod requests 9223372036854775807 cpu in all, more than "},
-		"containers whose sum is no int64":      {resource: "memory", containers: []string{"4611686018427387904", "4611686018427387904"}, want: mostRequested, tooLarge: "a pod requests 9223372036854775808 memory"},
-		"more than any int64":                   {resource: "memory", containers: []string{"1e40"}, want: mostRequested, tooLarge: "a pod requests 10e39 memory"},
+		"CPUs whose thousandths are no int64":   {resource: "cpu", containers: []string{"9223372036854775807"}, want: fluxion.MaxAmount, tooLarge: "a pod requests 9223372036854775807 cpu in all, more than "},
+		"containers whose sum is no int64":      {resource: "memory", containers: []string{"4611686018427387904", "4611686018427387904"}, want: fluxion.MaxAmount, tooLarge: "a pod requests 9223372036854775808 memory"},
+		"more than any int64":                   {resource: "memory", containers: []string{"1e40"}, want: fluxion.MaxAmount, tooLarge: "a pod requests 10e39 memory"},
 		"the most that counts":                  {resource: "memory", containers: []string{"256Ti"}, want: 1 << 48},
 		"less than nothing, which is refused":   {resource: "nvidia.com/gpu", containers: []string{"-5"}, want: 0},
 		"far less than nothing, also for sums ": {resource: "cpu", containers: []string{"-9223372036854775807", "-9223372036854775807"}, want: 0},

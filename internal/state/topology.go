@@ -90,11 +90,8 @@ func UnknownTopology(mc *v1alpha2.MiniCluster, levels []TopologyLevel) string {
 	if len(levels) == 0 {
 		return fmt.Sprintf("placement.topologyKey %q is no label that the topology of the nodes is told by: there is none", key)
 	}
-	labels := make([]string, len(levels))
-	for i, level := range levels {
-		labels[i] = level.Label
-	}
-	return fmt.Sprintf("placement.topologyKey %q is no label that the topology of the nodes is told by: those are %s", key, strings.Join(labels, ", "))
+	return fmt.Sprintf("placement.topologyKey %q is no label that the topology of the nodes is told by: those are %s", key,
+		strings.ReplaceAll(TopologyLabels(levels), ",", ", "))
 }
 
 // Domains are sets of nodes with equal values of some labels. Each takes a number of pods of a gang

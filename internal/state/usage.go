@@ -58,19 +58,17 @@ func SpentAfter(mc *v1alpha2.MiniCluster, after time.Time) Spent {
 // SpentAtDeletion is what a MiniCluster that is gone used in an attempt that it did not end, until its deletion. A manager
 // that was away does not know when that was: until, when the cache lost it.
 func SpentAtDeletion(mc *v1alpha2.MiniCluster, until time.Time) Spent {
-	a := mc.Status.Admission
-	if a == nil || mc.Status.CompletionTime != nil {
+	attempt, err := recordOf(mc)
+	if err != nil || attempt.Admission == nil || mc.Status.CompletionTime != nil {
 		return Spent{}
 	}
 	if mc.DeletionTimestamp != nil {
 		until = mc.DeletionTimestamp.Time
 	}
 	var held life.Usage
-	if a.Usage != nil {
+	if a := mc.Status.Admission; a.Usage != nil {
 		held.Held, held.At = a.Usage.NodeSeconds, a.Usage.Until.Time
 	}
-	left, _ := ranks("vacated", a.Vacated, int(a.Size)) // unreadable: none
-	attempt := life.Record{Admission: &life.Admission{At: a.Time.Time, Nodes: make([]string, a.Size), Vacated: left}}
 	lost := held.After(attempt, life.Record{}, until).Lost
 	return Spent{Usage: v1alpha2.Usage{LostNodeSeconds: lost}, Until: until}
 }

@@ -75,14 +75,14 @@ func Finished(mc *v1alpha2.MiniCluster, q *v1alpha2.MiniClusterQueue) (queue.Run
 	if a == nil || mc.Status.CompletionTime == nil || mc.Status.Queue != q.Name || !meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
 		return queue.Running{}, false
 	}
-	left, err := ranks("vacated", a.Vacated, int(a.Size))
+	held, err := admissionOf(mc)
 	if err != nil {
 		return queue.Running{}, false
 	}
 	gang := queue.Gang{
 		ID: string(mc.UID), Queue: q.Name, User: User(mc, q), Requests: queue.Resources(admitted(a)), Sizing: elastic.Sizing{Size: int(mc.Spec.Size)},
 	}
-	return queue.Running{Gang: gang, Ranks: make([]int, max(int(a.Size)-len(left), 0)), Admitted: a.Time.Time}, true
+	return queue.Running{Gang: gang, Ranks: held.Members(), Admitted: held.At}, true
 }
 
 // Lasted is what a MiniCluster held in a queue whose command succeeded, and when it ended; false for others. It is

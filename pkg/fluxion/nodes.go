@@ -213,7 +213,7 @@ func (l *layout) addModel(known map[string]int32, capacity []int64) int32 {
 func (d *demand) capacity(resources []string, capacity Resources) {
 	d.amounts = d.amounts[:0]
 	for _, name := range resources {
-		amount := min(max(capacity[name], -maxAmount), maxAmount)
+		amount := min(max(capacity[name], -MaxAmount), MaxAmount)
 		if name == WholeNode {
 			amount = allShares
 		}

@@ -30,12 +30,12 @@ const WholeNode = "node"
 const allShares = 1 << 40
 
 // Resources are amounts by name. A missing amount is 0. A requested amount counts as at
-// least 0, and every amount as at most 2^53.
+// least 0, and every amount as at most MaxAmount.
 type Resources map[string]int64
 
-// maxAmount is the largest amount that counts, so that sums over the pods of a node stay
-// within int64.
-const maxAmount = 1 << 53
+// MaxAmount is the largest amount of a pod or a node that counts: 2^48 bytes are 256 TiB. So the
+// requests of ten thousands of pods on a node have a sum within int64.
+const MaxAmount = 1 << 48
 
 // unlimited is how many pods fit that request nothing.
 const unlimited = math.MaxInt32
@@ -60,7 +60,7 @@ func (d *demand) compile(resources []string, request Resources) {
 		if is {
 			known++
 		}
-		amount = min(max(amount, 0), maxAmount)
+		amount = min(max(amount, 0), MaxAmount)
 		if name == WholeNode {
 			amount = shares(amount)
 		}
