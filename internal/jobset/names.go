@@ -5,6 +5,7 @@ package jobset
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -70,12 +71,7 @@ func Slices(mc *v1alpha2.MiniCluster, hosts []Host) []*discoveryv1.EndpointSlice
 			}
 		}
 	}
-	out := make([]*discoveryv1.EndpointSlice, 0, len(byName))
-	for _, slice := range byName {
-		out = append(out, slice)
-	}
-	slices.SortFunc(out, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return slices.SortedFunc(maps.Values(byName), func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
 }
 
 func familyOf(ip string) discoveryv1.AddressType {

@@ -49,7 +49,7 @@ func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
 	case in.Plan.State == life.StateSuspended, in.Plan.State == life.StateRejected:
 		reason = string(in.Plan.State)
 	case in.Plan.State == life.StateQueued:
-		reason, message = admittedReasons[in.Observation.Offer.Verdict], sentence(in.Observation.Offer.Message)
+		reason, message = reasonOf(in.Observation.Offer.Verdict), sentence(in.Observation.Offer.Message)
 	}
 	set(s, in, v1alpha2.ConditionAdmitted, value, reason, message)
 }
@@ -65,33 +65,10 @@ func givenToOthers(s *v1alpha2.MiniClusterStatus) bool {
 	return admitted != nil && slices.Contains(Evictions, admitted.Reason)
 }
 
-// admittedReasons are the API's reasons for the scheduler's verdicts.
-var admittedReasons = map[elastic.Verdict]string{
-	"":                      v1alpha2.ReasonWaitingForTurn, // no cycle has run since it was queued
-	elastic.NeverFits:       v1alpha2.ReasonNeverFits,
-	elastic.NotChecked:      v1alpha2.ReasonNotChecked,
-	elastic.WaitingForQuota: v1alpha2.ReasonWaitingForQuota,
-	elastic.NoRoom:          v1alpha2.ReasonNoRoom,
-	elastic.WaitingForSize:  v1alpha2.ReasonWaitingForSize,
-	elastic.WaitingForTurn:  v1alpha2.ReasonWaitingForTurn,
-
-	elastic.NotAllowed:       v1alpha2.ReasonNotAllowed,
-	elastic.NoSuchQueue:      v1alpha2.ReasonNoSuchQueue,
-	elastic.QueueSuspended:   v1alpha2.ReasonQueueSuspended,
-	elastic.DeadlineTooLong:  v1alpha2.ReasonDeadlineTooLong,
-	elastic.TooLargeForQueue: v1alpha2.ReasonTooLargeForQueue,
-	elastic.UserLimit:        v1alpha2.ReasonUserLimit,
-	elastic.QuotaExceeded:    v1alpha2.ReasonQuotaExceeded,
-	elastic.WaitingForVolume: v1alpha2.ReasonWaitingForVolume,
-	elastic.QueueFull:        v1alpha2.ReasonQueueFull,
-
-	elastic.NodesRequested:   v1alpha2.ReasonNodesRequested,
-	elastic.NodesAccepted:    v1alpha2.ReasonNodesAccepted,
-	elastic.NodesProvisioned: v1alpha2.ReasonNodesProvisioned,
-	elastic.NodesTimedOut:    v1alpha2.ReasonNodesTimedOut,
-	elastic.NodesFailed:      v1alpha2.ReasonNodesFailed,
-	elastic.NodesExpired:     v1alpha2.ReasonNodesExpired,
-	elastic.NodesRevoked:     v1alpha2.ReasonNodesRevoked,
+// reasonOf is the API's reason for a verdict of the scheduler: the same word. Without a verdict, no cycle has run since the
+// MiniCluster was queued.
+func reasonOf(verdict elastic.Verdict) string {
+	return cmp.Or(string(verdict), v1alpha2.ReasonWaitingForTurn)
 }
 
 func setQuorumReached(s *v1alpha2.MiniClusterStatus, in Input) {
@@ -186,12 +163,7 @@ func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
 
 // pendingEvents are the decisions before the last one without an event.
 func pendingEvents(last *v1alpha2.Decision, untold []v1alpha2.Decision) []v1alpha2.Decision {
-	var pending []v1alpha2.Decision
-	for _, decision := range untold {
-		if last != nil && decision.Number < last.Number {
-			pending = append(pending, decision)
-		}
-	}
+	pending := slices.DeleteFunc(slices.Clone(untold), func(d v1alpha2.Decision) bool { return last == nil || d.Number >= last.Number })
 	return pending[max(0, len(pending)-v1alpha2.MostPendingEvents):]
 }
 

@@ -60,7 +60,7 @@ func Queue(q *v1alpha2.MiniClusterQueue, report QueueReport) v1alpha2.MiniCluste
 	for _, waiting := range report.Waiting {
 		s.Waiting = append(s.Waiting, v1alpha2.WaitingMiniCluster{
 			Namespace: waiting.Namespace, Name: waiting.Name, Position: int32(waiting.Decision.Position),
-			Reason: admittedReasons[waiting.Decision.Verdict], Message: cut(sentence(waiting.Decision.Message), longestReason),
+			Reason: reasonOf(waiting.Decision.Verdict), Message: cut(sentence(waiting.Decision.Message), longestReason),
 		})
 	}
 	return s
