@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -89,7 +90,7 @@ func nativeFirst(a, b corev1.ResourceName) int {
 // Object is a transform of the caches for other objects with our labels. Of an object that weighs more than those that the
 // manager makes, the transform keeps the identity.
 func Object(object any) (any, error) {
-	from, ok := object.(metav1.Object)
+	from, ok := object.(client.Object)
 	if !ok {
 		return object, nil
 	}
@@ -97,13 +98,22 @@ func Object(object any) (any, error) {
 	if sizeOf(object) <= Most+added {
 		return object, nil
 	}
-	cut := reflect.New(reflect.TypeOf(object).Elem()).Interface().(metav1.Object)
-	meta := identity(&metav1.ObjectMeta{
-		Namespace: from.GetNamespace(), Name: from.GetName(), UID: from.GetUID(), ResourceVersion: from.GetResourceVersion(), Generation: from.GetGeneration(),
-		CreationTimestamp: from.GetCreationTimestamp(), DeletionTimestamp: from.GetDeletionTimestamp(), Labels: from.GetLabels(), OwnerReferences: from.GetOwnerReferences(),
-	})
-	reflect.ValueOf(cut).Elem().FieldByName("ObjectMeta").Set(reflect.ValueOf(meta))
+	cut := reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object)
+	cut.GetObjectKind().SetGroupVersionKind(from.GetObjectKind().GroupVersionKind())
+	keep(from, cut)
 	return cut, nil
+}
+
+// Named is a transform of the cache for objects of which only the name counts, and which it is.
+func Named(object any) (any, error) {
+	if from, ok := object.(client.Object); ok {
+		from.SetManagedFields(nil)
+		from.SetAnnotations(nil)
+		from.SetLabels(nil)
+		from.SetOwnerReferences(nil)
+		from.SetFinalizers(nil)
+	}
+	return object, nil
 }
 
 // mostNames is how many resources of an object are kept that weighs too much, and mostLabels how many bytes of labels.
@@ -119,26 +129,41 @@ var ours = []string{
 }
 
 // identity is whose an object is, and whether it is being deleted.
-func identity(from *metav1.ObjectMeta) metav1.ObjectMeta {
-	to := metav1.ObjectMeta{
-		Namespace: from.Namespace, Name: from.Name, UID: from.UID, ResourceVersion: from.ResourceVersion, Generation: from.Generation,
-		CreationTimestamp: from.CreationTimestamp, DeletionTimestamp: from.DeletionTimestamp, DeletionGracePeriodSeconds: from.DeletionGracePeriodSeconds,
-		Labels: from.Labels,
+func identity(from *metav1.ObjectMeta) (to metav1.ObjectMeta) {
+	keep(from, &to)
+	return to
+}
+
+// keep gives an object the identity of another.
+func keep(from, to metav1.Object) {
+	to.SetNamespace(from.GetNamespace())
+	to.SetName(from.GetName())
+	to.SetUID(from.GetUID())
+	to.SetResourceVersion(from.GetResourceVersion())
+	to.SetGeneration(from.GetGeneration())
+	to.SetCreationTimestamp(from.GetCreationTimestamp())
+	to.SetDeletionTimestamp(from.GetDeletionTimestamp())
+	to.SetDeletionGracePeriodSeconds(from.GetDeletionGracePeriodSeconds())
+	to.SetLabels(labelsOf(from))
+	if owner := metav1.GetControllerOf(from); owner != nil {
+		to.SetOwnerReferences([]metav1.OwnerReference{*owner})
 	}
-	size := 0
-	for name, value := range from.Labels {
+}
+
+// labelsOf are the labels of an object; those by which it is found if all weigh too much.
+func labelsOf(object metav1.Object) map[string]string {
+	all, size := object.GetLabels(), 0
+	for name, value := range all {
 		size += len(name) + len(value)
 	}
-	if size > mostLabels {
-		to.Labels = map[string]string{}
-		for _, name := range ours {
-			if value, ok := from.Labels[name]; ok {
-				to.Labels[name] = value
-			}
+	if size <= mostLabels {
+		return all
+	}
+	kept := map[string]string{}
+	for _, name := range ours {
+		if value, ok := all[name]; ok {
+			kept[name] = value
 		}
 	}
-	if owner := metav1.GetControllerOfNoCopy(from); owner != nil {
-		to.OwnerReferences = []metav1.OwnerReference{*owner}
-	}
-	return to
+	return kept
 }

@@ -4,9 +4,11 @@
 package weight
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -72,13 +74,14 @@ func measured(mc *v1alpha2.MiniCluster) *v1alpha2.MiniCluster {
 	return &v1alpha2.MiniCluster{ObjectMeta: mc.ObjectMeta, Spec: mc.Spec}
 }
 
-// largest is the path to the smallest part of a MiniCluster that has more than half of the bytes of the part around it.
+// largest is the path to the smallest part of a MiniCluster that has more than half of the bytes of the part around it; the
+// MiniCluster itself if its metadata and its spec weigh the same.
 func largest(mc *v1alpha2.MiniCluster) string {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(measured(mc))
 	if err != nil {
 		return "spec"
 	}
-	return largestOf("", object)[1:]
+	return cmp.Or(strings.TrimPrefix(largestOf("", object), "."), "metadata and spec")
 }
 
 func largestOf(path string, value any) string {

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -50,6 +52,17 @@ func cached(t *testing.T, mc *v1alpha2.MiniCluster) *v1alpha2.MiniCluster {
 	return kept.(*v1alpha2.MiniCluster)
 }
 
+// halve gives a MiniCluster a spec of 130 KiB, and metadata that weigh the same.
+func halve(mc *v1alpha2.MiniCluster) {
+	mc.Spec.Containers[0].Environment = environment(64)
+	mc.Annotations = map[string]string{"note": ""}
+	for i := range 64 {
+		mc.Annotations[fmt.Sprintf("n%04d", i)] = strings.Repeat("x", 1000)
+	}
+	mc.Spec.Containers[0].Command = strings.Repeat("x", 130<<10-sizeOf(mc.Spec))
+	mc.Annotations["note"] = strings.Repeat("x", sizeOf(mc.Spec)-sizeOf(mc.ObjectMeta))
+}
+
 // A MiniCluster that weighs too much is cut in the cache, goes on with its run, and the status says which part is so large.
 func TestMiniCluster(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -85,6 +98,7 @@ func TestMiniCluster(t *testing.T) {
 			},
 			want: "the MiniCluster has 297 KiB, most of them in metadata, and may have 240 KiB. " + instead,
 		},
+		"two halves": {change: halve, want: "the MiniCluster has 260 KiB, most of them in metadata and spec, and may have 240 KiB. " + instead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mc := fixture.MiniCluster("lmp").Size(4).MinSize(2).Queue("gold").Deadline(60).Defaulted()
@@ -165,10 +179,22 @@ func TestOthers(t *testing.T) {
 		Name: "fat", Namespace: "lab", UID: "u1", Labels: map[string]string{v1alpha2.MiniClusterLabel: "lmp"},
 		OwnerReferences: meta.OwnerReferences[1:],
 	}
+	buffer := func(meta metav1.ObjectMeta) *unstructured.Unstructured {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(content, "creationTimestamp")
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": content}}
+	}
+	daemons := metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"}
+	named := metav1.ObjectMeta{Name: "fat", Namespace: "lab", UID: "u1"}
 	for _, tc := range []struct {
 		transform  func(any) (any, error)
 		from, want client.Object
 	}{
+		{Object, buffer(meta), buffer(identity)},
+		{Named, &metav1.PartialObjectMetadata{TypeMeta: daemons, ObjectMeta: meta}, &metav1.PartialObjectMetadata{TypeMeta: daemons, ObjectMeta: named}},
 		{Object, &jobsetapi.JobSet{ObjectMeta: meta}, &jobsetapi.JobSet{ObjectMeta: identity}},
 		{Object, &batchv1.Job{ObjectMeta: meta}, &batchv1.Job{ObjectMeta: identity}},
 		{Pod, fatPod(meta), &corev1.Pod{ObjectMeta: identity, Status: corev1.PodStatus{Phase: corev1.PodRunning}, Spec: corev1.PodSpec{

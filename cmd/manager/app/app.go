@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -106,8 +107,8 @@ func managerOptions(o *options.Options, endpoint metricsserver.Options, log logr
 }
 
 // cacheOptions are of the cache of all controllers. Pods, JobSets and Jobs without our label are not in the cache. So the
-// embedded JobSet controller does not know of these, and the ledger alone keeps what their pods hold. Of claims and
-// volumes the cache has what the scheduler reads, and of other objects no more than package weight allows.
+// embedded JobSet controller does not know of these, and the ledger alone keeps what their pods hold. Of claims, volumes and
+// DaemonSets the cache has what the scheduler reads, and of other objects that tenants make no more than package weight allows.
 func cacheOptions() cache.Options {
 	label, err := labels.NewRequirement(v1alpha2.MiniClusterLabel, selection.Exists, nil)
 	utilruntime.Must(err)
@@ -121,6 +122,7 @@ func cacheOptions() cache.Options {
 			&corev1.PersistentVolumeClaim{}: {Transform: state.StripStorage},
 			&corev1.PersistentVolume{}:      {Transform: state.StripStorage},
 			&batchv1.Job{}:                  ours,
+			&appsv1.DaemonSet{}:             {Transform: weight.Named},
 			&discoveryv1.EndpointSlice{}:    {Transform: weight.Object, Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: jobset.SliceManager})},
 		},
 	}
