@@ -12,8 +12,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validation"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -52,17 +53,18 @@ func BindAtAdmission(set *jobsetapi.JobSet, nodes []string, quorum int, admitted
 
 // mostAnnotations is how many bytes the annotations of a pod template may have here: the API's bound, without room for
 // those that JobSet, the Job controller and webhooks add.
-const mostAnnotations = validation.TotalAnnotationSizeLimitB - 32<<10
+const mostAnnotations = apivalidation.TotalAnnotationSizeLimitB - 32<<10
 
-// AnnotationsFit reports whether the API server accepts the annotations of all pods of a JobSet. The names of
-// thousands of nodes that have little in common are too long.
+// AnnotationsFit reports whether the API server accepts the annotations of all pods of a JobSet, and the manager reads them.
+// The names of thousands of nodes that have little in common are too long.
 func AnnotationsFit(set *jobsetapi.JobSet) bool {
 	return !slices.ContainsFunc(set.Spec.ReplicatedJobs, func(job jobsetapi.ReplicatedJob) bool {
 		size := 0
 		for name, value := range job.Template.Spec.Template.Annotations {
 			size += len(name) + len(value)
 		}
-		return size > mostAnnotations
+		list, lists := job.Template.Spec.Template.Annotations[v1alpha2.NodesAnnotation]
+		return size > mostAnnotations || lists && ListedNodes(list) == nil
 	})
 }
 
@@ -119,15 +121,22 @@ func nodeList(nodes []string) string {
 // noNode stands for no node in a list: no name has this character.
 const noNode = "*"
 
+// mostListed is how many nodes a value of NodesAnnotation may have.
+const mostListed = 1 << 14
+
 // ListedNodes are the nodes of a value of NodesAnnotation, by index; "" for no node. A value that cannot be read has none,
-// as for the policy of config/admission.
+// as for the policy of config/admission. Without the policies, whoever may create Jobs writes such values: one of a long
+// prefix and of many nodes would have gigabytes of names.
 func ListedNodes(text string) []string {
 	parts := strings.Split(text, "/")
-	if len(parts) != 3 {
+	if len(parts) != 3 || strings.Count(parts[2], ",") >= mostListed {
 		return nil
 	}
 	nodes := strings.Split(parts[2], ",")
 	for i, middle := range nodes {
+		if len(parts[0])+len(middle)+len(parts[1]) > validation.DNS1123SubdomainMaxLength {
+			return nil
+		}
 		if nodes[i] = ""; middle != noNode {
 			nodes[i] = parts[0] + middle + parts[1]
 		}

@@ -163,6 +163,7 @@ func TestAnnotationsFit(t *testing.T) {
 		fits    bool
 	}{
 		"names that are alike":        {9000, func(rank int) string { return fmt.Sprintf("gke-cluster-pool-%05d.internal", rank) }, true},
+		"more than are read":          {mostListed + 2, func(rank int) string { return fmt.Sprintf("n%d", rank) }, false},
 		"few that are not":            {5000, func(rank int) string { return fmt.Sprintf("%08d.node-of-the-cluster-%08d", rank*7919, rank) }, true},
 		"thousands that are not":      {9000, func(rank int) string { return fmt.Sprintf("%08d.node-of-the-cluster-%08d", rank*7919, rank) }, false},
 		"thousands that have no node": {9000, func(int) string { return "" }, true},

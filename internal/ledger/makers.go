@@ -6,6 +6,7 @@ package ledger
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,7 +59,7 @@ func (l *Ledger) SetMaker(now *state.Maker) {
 			}
 		}
 	}
-	m.Maker = now
+	l.list(m, now)
 	l.expect(m)
 	if set := l.makers[now.Set]; set != nil {
 		set.note(m, true)
@@ -94,9 +95,32 @@ func (l *Ledger) forgetMaker(uid types.UID) {
 		return
 	}
 	delete(l.makers, uid)
-	for _, pod := range m.Pods {
-		delete(l.disowned, m.pod(pod.Rank))
-		l.drop(m.pod(pod.Rank))
+	l.list(m, &state.Maker{UID: uid, Namespace: m.Namespace})
+}
+
+// mostListed is how many pods the Jobs and JobSets of a namespace may list together. A JobSet and its Jobs list the same pods.
+// Other lists count for nothing: whoever may create Jobs may write some, where no policy forbids that.
+const mostListed = 1 << 15
+
+// list notes what a Job or JobSet says now. Pods that it lists no more are not expected any more.
+func (l *Ledger) list(m *maker, now *state.Maker) {
+	var before []elastic.Pod
+	if m.Maker != nil {
+		before = m.Pods
+	}
+	listed := l.listed[now.Namespace] - len(before)
+	if listed+len(now.Pods) > mostListed {
+		now.Pods = nil
+	}
+	if !slices.Equal(before, now.Pods) {
+		for _, pod := range before {
+			delete(l.disowned, m.pod(pod.Rank))
+			l.drop(m.pod(pod.Rank))
+		}
+	}
+	m.Maker = now
+	if l.listed[now.Namespace] = listed + len(now.Pods); l.listed[now.Namespace] == 0 {
+		delete(l.listed, now.Namespace)
 	}
 }
 
@@ -138,8 +162,10 @@ func (l *Ledger) expectUnseen(uid types.UID, a *account) {
 		}
 	}
 	if len(set.Pods) > 0 {
-		l.makers[set.UID] = &maker{Maker: set, made: map[int]bool{}, gone: true}
-		l.expect(l.makers[set.UID])
+		m := &maker{made: map[int]bool{}, gone: true}
+		l.makers[set.UID] = m
+		l.list(m, set)
+		l.expect(m)
 	}
 }
 

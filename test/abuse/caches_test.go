@@ -15,12 +15,16 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/weight"
 )
 
@@ -185,4 +189,36 @@ func foreign() *corev1.Pod {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), Image: strings.Repeat("x", 100)})
 	}
 	return pod
+}
+
+// A tenant has as many Jobs and JobSets as that quota allows, and each names nodes for its pods, as only the manager may where the
+// API server has the policies of config/admission.
+func TestMemoryOfNodeLists(t *testing.T) {
+	const jobs, budget = 400, 64 * mebibyte
+	lists := map[string]string{
+		"a long name, many times": strings.Repeat("n", 120<<10) + "//" + strings.Repeat("0,", 60<<10),
+		"many names":              "//" + strings.Repeat("n,", 120<<10),
+		"as many as are read":     strings.Repeat("n", 251) + "//" + strings.Repeat("0,", 1<<14-1) + "0",
+	}
+	for name, list := range lists {
+		t.Run(name, func(t *testing.T) {
+			l := ledger.New(nil, nil)
+			l.Expect(true)
+			before := live()
+			for i := range jobs {
+				job := fixture.BrokerPod("lmp", 0).Obj()
+				made := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, UID: types.UID(fmt.Sprint("job-", i)), Labels: job.Labels}}
+				made.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: job.Labels, Annotations: map[string]string{v1alpha2.NodesAnnotation: list}}, Spec: job.Spec}
+				if used := allocated(func() { l.SetMaker(state.MakerOfJob(made)) }); used > budget {
+					t.Fatalf("a Job takes %d MiB", used/mebibyte)
+				}
+			}
+			used := live() - before
+			runtime.KeepAlive(l)
+			t.Logf("%d Jobs take %d KiB", jobs, used>>10)
+			if used > budget {
+				t.Errorf("%d Jobs take %d MiB, more than %d", jobs, used/mebibyte, budget/mebibyte)
+			}
+		})
+	}
 }
