@@ -169,7 +169,7 @@ func jobState(job *unstructured.Unstructured) string {
 var operatorRoles = []string{"operator-manager-role", "operator-metrics-reader", "operator-proxy-role"}
 
 // operatorRemarks says what is there of the Flux Operator itself.
-func operatorRemarks(ctx context.Context, cluster client.Reader) (remarks []string, err error) {
+func operatorRemarks(ctx context.Context, cluster client.Client) (remarks []string, err error) {
 	sign, err := beside.FluxOperator.Running(ctx, cluster, time.Now())
 	if err != nil {
 		return nil, err

@@ -5,16 +5,21 @@
 package beside
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=14dde902.flux-framework.org,verbs=list
@@ -25,6 +30,9 @@ type Controller struct {
 	lease       string   // of its leader election, in any namespace
 	deployments []string // in any namespace
 	webhook     string   // its MutatingWebhookConfiguration; "" if it has none
+	// group and resource are the objects whose statuses it writes in all namespaces. Tenants may make Deployments of any name,
+	// and none with that right.
+	group, resource string
 }
 
 // FluxOperator is the Flux Operator, as its manifests install it (main.go and config/default of
@@ -32,6 +40,7 @@ type Controller struct {
 var FluxOperator = Controller{
 	lease:       "14dde902.flux-framework.org",
 	deployments: []string{"operator-controller-manager"},
+	group:       v1alpha2.Group, resource: "miniclusters",
 }
 
 // JobSet is JobSet's own controller, as its manifests and its chart install it (config/default,
@@ -40,6 +49,7 @@ var JobSet = Controller{
 	lease:       "6d4f6a47.jobset.x-k8s.io",
 	deployments: []string{"jobset-controller-manager", "jobset-controller"},
 	webhook:     "jobset-mutating-webhook-configuration",
+	group:       jobsetapi.GroupVersion.Group, resource: "jobsets",
 }
 
 // leaseLasts is the age from which a lease that nobody renewed counts as left over. A leader renews
@@ -48,18 +58,10 @@ const leaseLasts = time.Minute
 
 // Running returns the object that shows that a controller runs, for example "Deployment
 // operator-system/operator-controller-manager"; "" if no object shows it. A Deployment without
-// replicas does not run, nor does the last holder of an old lease.
-func (c Controller) Running(ctx context.Context, cluster client.Reader, now time.Time) (string, error) {
-	for _, name := range c.deployments {
-		var list appsv1.DeploymentList
-		if err := cluster.List(ctx, &list, client.MatchingFields{"metadata.name": name}); err != nil {
-			return "", fmt.Errorf("looking for Deployment %q: %w", name, err)
-		}
-		for i := range list.Items {
-			if ptr.Deref(list.Items[i].Spec.Replicas, 1) > 0 {
-				return "Deployment " + client.ObjectKeyFromObject(&list.Items[i]).String(), nil
-			}
-		}
+// replicas does not run, nor one without the rights of the controller, nor does the last holder of an old lease.
+func (c Controller) Running(ctx context.Context, cluster client.Client, now time.Time) (string, error) {
+	if sign, err := c.deployed(ctx, cluster); sign != "" || err != nil {
+		return sign, err
 	}
 	var list coordinationv1.LeaseList
 	if err := cluster.List(ctx, &list, client.MatchingFields{"metadata.name": c.lease}); err != nil {
@@ -81,6 +83,43 @@ func (c Controller) Running(ctx context.Context, cluster client.Reader, now time
 		return "", fmt.Errorf("looking for MutatingWebhookConfiguration %q: %w", c.webhook, err)
 	}
 	return "MutatingWebhookConfiguration " + c.webhook, nil
+}
+
+// deployed returns the Deployment of the controller; "" if there is none that runs.
+func (c Controller) deployed(ctx context.Context, cluster client.Client) (string, error) {
+	for _, name := range c.deployments {
+		var list appsv1.DeploymentList
+		if err := cluster.List(ctx, &list, client.MatchingFields{"metadata.name": name}); err != nil {
+			return "", fmt.Errorf("looking for Deployment %q: %w", name, err)
+		}
+		for i := range list.Items {
+			if works, err := c.works(ctx, cluster, &list.Items[i]); err != nil {
+				return "", err
+			} else if works {
+				return "Deployment " + client.ObjectKeyFromObject(&list.Items[i]).String(), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// works reports whether a Deployment has pods that may do the work. Who may not ask for that believes the name.
+func (c Controller) works(ctx context.Context, cluster client.Writer, d *appsv1.Deployment) (bool, error) {
+	if ptr.Deref(d.Spec.Replicas, 1) == 0 {
+		return false, nil
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               "system:serviceaccount:" + d.Namespace + ":" + cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default"),
+		Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + d.Namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "update", Group: c.group, Resource: c.resource, Subresource: "status"},
+	}}
+	switch err := cluster.Create(ctx, review); {
+	case apierrors.IsForbidden(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("asking what the pods of Deployment %q may do: %w", client.ObjectKeyFromObject(d), err)
+	}
+	return review.Status.Allowed, nil
 }
 
 func isHeld(lease *coordinationv1.Lease, now time.Time) bool {

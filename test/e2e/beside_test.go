@@ -20,6 +20,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,10 +83,34 @@ func deployment(name string, replicas int32) client.Object {
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
-					NodeSelector: map[string]string{"no": "node"}, Containers: []corev1.Container{{Name: "manager", Image: "m"}},
+					ServiceAccountName: "other-controller", NodeSelector: map[string]string{"no": "node"}, Containers: []corev1.Container{{Name: "manager", Image: "m"}},
 				},
 			},
 		},
+	}
+}
+
+// grantOther gives the pods of another controller the rights that such controllers have, until the end of the test.
+func grantOther(t *testing.T) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: "other-controller"}
+	for _, object := range []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{v1alpha2.Group, jobsetapi.GroupVersion.Group}, Resources: []string{"miniclusters/status", "jobsets/status"}, Verbs: []string{"update"},
+		}}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceDefault, Name: meta.Name}},
+		},
+	} {
+		if err := env.client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := env.client.Delete(context.WithoutCancel(t.Context()), object); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
@@ -94,6 +119,9 @@ func TestRunsBesideNoOther(t *testing.T) {
 	const operator, jobSet = "the Flux Operator runs in this cluster", "a JobSet controller runs in this cluster"
 	now := wallClock.Now().Add(time.Hour) // a Lease stays fresh, however long the cases before take
 	defer stopManager(t)()
+	grantOther(t)
+	tenants := deployment("operator-controller-manager", 1)
+	tenants.(*appsv1.Deployment).Spec.Template.Spec.ServiceAccountName = "default"
 	for name, tc := range map[string]struct {
 		object client.Object
 		jobSet string
@@ -101,6 +129,7 @@ func TestRunsBesideNoOther(t *testing.T) {
 		want   string // of the error; "" if the manager starts
 	}{
 		"the operator's Deployment": {deployment("operator-controller-manager", 1), jobSetExternal, nil, operator + " (Deployment default/operator-controller-manager)"},
+		"a tenant's Deployment":     {tenants, jobSetExternal, nil, ""},
 		"it is scaled down":         {deployment("operator-controller-manager", 0), jobSetEmbedded, nil, ""},
 		"the operator's Lease":      {lease("14dde902.flux-framework.org", now), jobSetEmbedded, nil, operator + " (Lease default/14dde902.flux-framework.org)"},
 		"an old Lease":              {lease("14dde902.flux-framework.org", now.Add(-3*time.Hour)), jobSetEmbedded, nil, ""},
