@@ -5,6 +5,7 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,11 +28,30 @@ const (
 	// logLines and logBytes bound the end of a log.
 	logLines = 500
 	logBytes = 64 << 10
-	// mostEvents is how many events are read.
-	mostEvents = 200
+	// What is read of the events of a MiniCluster: so many, a page at a time, until they have so many bytes. Users may write
+	// events of 1.5 MiB. mostMessage is how much of a message is sent.
+	mostEvents     = 200
+	pageOfEvents   = 5
+	mostEventBytes = 4 << 20
+	mostMessage    = 4 << 10
 	// askTimeout is how long the API server may take for a log or events.
 	askTimeout = 10 * time.Second
 )
+
+// ask lets a request ask the API server once there is a place for it.
+func (s *Server) ask(next func(http.ResponseWriter, *http.Request, *viewer)) func(http.ResponseWriter, *http.Request, *viewer) {
+	return func(w http.ResponseWriter, r *http.Request, v *viewer) {
+		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+		leave := s.asks.take(v.who.Username, ctx.Done())
+		cancel()
+		if leave == nil {
+			http.Error(w, "Too many logs and events are being read.", http.StatusServiceUnavailable)
+			return
+		}
+		defer leave()
+		next(w, r, v)
+	}
+}
 
 // log sends the end of the lead's log, which the API server gives to the viewer's token.
 func (s *Server) log(w http.ResponseWriter, r *http.Request, v *viewer) {
@@ -121,21 +141,41 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, v *viewer) {
 		refuse(w, err)
 		return
 	}
-	list, err := core.Events(name.Namespace).List(r.Context(), metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", life.Story[0].UID).String(), Limit: mostEvents,
-	})
+	out, err := eventsOf(r.Context(), core.Events(name.Namespace), life.Story[0].UID)
 	if err != nil {
 		refuse(w, err)
 		return
 	}
-	out := []told{}
-	for i := range list.Items {
-		e := &list.Items[i]
-		out = append(out, told{At: lastSeen(e), Type: e.Type, Reason: e.Reason, Message: e.Message, Count: countOf(e)})
-	}
 	slices.SortStableFunc(out, func(a, b told) int { return int(b.At - a.At) })
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(out)
+}
+
+// eventsOf reads the events of an object.
+func eventsOf(ctx context.Context, events corev1client.EventInterface, uid string) ([]told, error) {
+	out, size, next := []told{}, 0, ""
+	for len(out) < mostEvents && size < mostEventBytes {
+		list, err := events.List(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", uid).String(), Limit: pageOfEvents, Continue: next,
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			e := &list.Items[i]
+			size += e.Size()
+			out = append(out, told{At: lastSeen(e), Type: start(e.Type), Reason: start(e.Reason), Message: start(e.Message), Count: countOf(e)})
+		}
+		if next = list.Continue; next == "" {
+			break
+		}
+	}
+	return out, nil
+}
+
+// start is the beginning of a text of an event, without the memory of the rest.
+func start(text string) string {
+	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), mostMessage)], ""))
 }
 
 // lastSeen is when an event happened last.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
 	authenticationapi "k8s.io/api/authentication/v1"
 	authorizationapi "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,9 +34,15 @@ const (
 	mostAnswers    = 16384
 	// reviewTimeout is how long a review may take.
 	reviewTimeout = 10 * time.Second
-	// reviewQPS and reviewBurst limit the reviews, so that viewers take nothing from the controllers.
+	// reviewQPS and reviewBurst limit the reviews, so that viewers take nothing from the controllers. strangerQPS is apart from
+	// that, for tokens that were not known within knownFor: strangers with junk keep no viewer out. viewerQPS and viewerBurst
+	// are for each viewer.
 	reviewQPS   = 50
 	reviewBurst = 200
+	strangerQPS = 20
+	knownFor    = time.Hour
+	viewerQPS   = 10
+	viewerBurst = 150
 )
 
 // user is who looks at the page.
@@ -80,10 +87,11 @@ func (unlocked) may(context.Context, *user, object) (bool, error) { return true,
 
 // guard asks the API server, and keeps its answers for a short time.
 type guard struct {
-	identities authenticationclient.TokenReviewInterface
-	rights     authorizationclient.SubjectAccessReviewInterface
-	// known are the users by the hashes of their tokens, a *user each. answers are by question, a bool each.
-	known, answers *cache.LRUExpireCache
+	identities, strangers authenticationclient.TokenReviewInterface
+	rights                authorizationclient.SubjectAccessReviewInterface
+	// known are the users by the hashes of their tokens, a *user each. answers are by question, a bool each. paces are those of
+	// the users who were known within knownFor, by the hashes of their tokens, a *rate.Limiter each.
+	known, answers, paces *cache.LRUExpireCache
 }
 
 // question asks for a right. The hash stands for the user, since a token belongs to one.
@@ -103,9 +111,14 @@ func newGuard(config *rest.Config) (*guard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for SubjectAccessReviews: %w", err)
 	}
+	config.QPS, config.Burst = strangerQPS, strangerQPS
+	strangers, err := authenticationclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for TokenReviews of strangers: %w", err)
+	}
 	return &guard{
-		identities.TokenReviews(), rights.SubjectAccessReviews(),
-		cache.NewLRUExpireCache(mostIdentities), cache.NewLRUExpireCache(mostAnswers),
+		identities: identities.TokenReviews(), strangers: strangers.TokenReviews(), rights: rights.SubjectAccessReviews(),
+		known: cache.NewLRUExpireCache(mostIdentities), answers: cache.NewLRUExpireCache(mostAnswers), paces: cache.NewLRUExpireCache(mostIdentities),
 	}, nil
 }
 
@@ -118,17 +131,33 @@ func (g *guard) knock(r *http.Request) (*user, error) {
 	if who, ok := g.known.Get(hash); ok {
 		return who.(*user), nil
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
+	defer cancel()
+	asks := g.strangers
+	if _, met := g.paces.Get(hash); met {
+		asks = g.identities
+	}
 	review := &authenticationapi.TokenReview{Spec: authenticationapi.TokenReviewSpec{Token: token}}
-	review, err := g.identities.Create(r.Context(), review, metav1.CreateOptions{})
+	review, err := asks.Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("asking whose token it is: %w", err)
 	}
 	if !review.Status.Authenticated {
+		g.paces.Remove(hash)
 		return nil, nil
 	}
 	who := &user{review.Status.User, hash}
 	g.known.Add(hash, who, keptIdentity)
+	g.paces.Add(hash, g.paceOf(who), knownFor)
 	return who, nil
+}
+
+// paceOf limits the questions about a user.
+func (g *guard) paceOf(who *user) *rate.Limiter {
+	if pace, ok := g.paces.Get(who.hash); ok {
+		return pace.(*rate.Limiter)
+	}
+	return rate.NewLimiter(viewerQPS, viewerBurst)
 }
 
 func (g *guard) may(ctx context.Context, who *user, what object) (bool, error) {
@@ -142,6 +171,11 @@ func (g *guard) may(ctx context.Context, who *user, what object) (bool, error) {
 	}
 	for key, values := range who.Extra {
 		spec.Extra[key] = authorizationapi.ExtraValue(values)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	if err := g.paceOf(who).Wait(ctx); err != nil {
+		return false, fmt.Errorf("asking what %s may see: too many questions: %w", who.Username, err)
 	}
 	review, err := g.rights.Create(ctx, &authorizationapi.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {

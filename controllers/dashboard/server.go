@@ -26,8 +26,10 @@ import (
 var files embed.FS
 
 const (
-	// mostStreams is how many streams are open at once.
-	mostStreams = 64
+	// mostStreams is how many streams are open at once, and mostStreamsOfOne how many of a user: two for each page with an open
+	// MiniCluster. mostAsks and mostAsksOfOne are the same for logs and events, which the API server is asked for.
+	mostStreams, mostStreamsOfOne = 64, 16
+	mostAsks, mostAsksOfOne       = 8, 2
 	// writeTimeout is how long a viewer may take to receive an answer, or an event of a stream.
 	writeTimeout = 20 * time.Second
 	// headerTimeout and idleTimeout bound connections that do nothing.
@@ -58,7 +60,8 @@ type Server struct {
 	options Options
 	source  *source
 	door    door
-	streams chan struct{}
+	streams *places
+	asks    *places
 	handler http.Handler
 }
 
@@ -82,13 +85,16 @@ func newServer(o Options, d door) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, door: d, source: newSource(o), streams: make(chan struct{}, mostStreams)}
+	s := &Server{options: o, door: d, source: newSource(o), streams: newPlaces(mostStreams, mostStreamsOfOne), asks: newPlaces(mostAsks, mostAsksOfOne)}
+	if o.Open { // all viewers are one user
+		s.streams, s.asks = newPlaces(mostStreams, mostStreams), newPlaces(mostAsks, mostAsks)
+	}
 	routes := http.NewServeMux()
 	routes.Handle("GET /", http.FileServerFS(page))
 	routes.HandleFunc("GET /api/view", s.admit(s.stream(s.view)))
 	routes.HandleFunc("GET /api/miniclusters/{namespace}/{name}", s.admit(s.stream(s.life)))
-	routes.HandleFunc("GET /api/miniclusters/{namespace}/{name}/log", s.admit(s.log))
-	routes.HandleFunc("GET /api/miniclusters/{namespace}/{name}/events", s.admit(s.events))
+	routes.HandleFunc("GET /api/miniclusters/{namespace}/{name}/log", s.admit(s.ask(s.log)))
+	routes.HandleFunc("GET /api/miniclusters/{namespace}/{name}/events", s.admit(s.ask(s.events)))
 	s.handler = secured(routes, o.Open)
 	return s, nil
 }

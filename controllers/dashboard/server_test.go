@@ -13,11 +13,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
 
 	authenticationapi "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -282,6 +286,129 @@ func TestMostStreams(t *testing.T) {
 	}
 	if code, text := s.body("", "/api/view"); code != http.StatusServiceUnavailable {
 		t.Errorf("one more: %d %s", code, text)
+	}
+}
+
+// One user has not all streams, and gives a stream back.
+func TestMostStreamsOfOne(t *testing.T) {
+	s := newSite(t, false, nil)
+	for range mostStreamsOfOne {
+		s.follow(stage.TokenOne, "/api/view")
+	}
+	if code, text := s.body(stage.TokenOne, "/api/view"); code != http.StatusServiceUnavailable {
+		t.Errorf("one more: %d %s", code, text)
+	}
+	s.follow(stage.TokenAll, "/api/view")
+}
+
+// Strangers with junk for tokens use up what they may cost the API server. Who was let in before comes in.
+func TestStrangers(t *testing.T) {
+	s := newSite(t, false, nil)
+	g := s.door.(*guard)
+	knock := func(ctx context.Context, token string) (*user, error) {
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/view", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+token)
+		return g.knock(r)
+	}
+	if who, err := knock(t.Context(), stage.TokenOne); who == nil || err != nil {
+		t.Fatalf("the viewer is %v, %v", who, err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer leave()
+	refused := make(chan struct{}, 1000)
+	for i := range 1000 {
+		group.Go(func() {
+			if who, err := knock(ctx, fmt.Sprint("junk-", i)); who == nil && err == nil {
+				refused <- struct{}{}
+			}
+		})
+	}
+	for range strangerQPS { // the burst: the others wait
+		<-refused
+	}
+	g.known.RemoveAll(func(any) bool { return true }) // the minute is over
+	if who, err := knock(t.Context(), stage.TokenOne); who == nil || err != nil {
+		t.Errorf("among strangers the viewer is %v, %v", who, err)
+	}
+}
+
+// Who asks about very many namespaces takes nothing from other viewers.
+func TestPaces(t *testing.T) {
+	s := newSite(t, false, nil)
+	g := s.door.(*guard)
+	one, other := &user{hash: [32]byte{1}}, &user{hash: [32]byte{2}}
+	for _, who := range []*user{one, other} {
+		who.Groups = []string{stage.TokenOne}
+		g.paces.Add(who.hash, g.paceOf(who), knownFor)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for g.paceOf(one).Allow() {
+	}
+	if _, err := g.may(ctx, one, miniClusters("somewhere")); err == nil {
+		t.Error("there is no limit for one user")
+	}
+	if _, err := g.may(t.Context(), other, miniClusters("somewhere")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Events that fill the memory are not read to their end.
+func TestEventsAreBounded(t *testing.T) {
+	for name, tc := range map[string]struct{ bytes, pages, events int }{
+		"many":  {bytes: 10, pages: mostEvents / pageOfEvents, events: mostEvents},
+		"large": {bytes: 1 << 20, pages: 1, events: pageOfEvents},
+		"some":  {bytes: 100 << 10, pages: 9, events: 9 * pageOfEvents},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pages := 0
+			api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if pages++; r.URL.Query().Get("limit") != fmt.Sprint(pageOfEvents) {
+					t.Errorf("it asks for %s", r.URL.RawQuery)
+				}
+				list := corev1.EventList{ListMeta: metav1.ListMeta{Continue: "more"}}
+				for range pageOfEvents {
+					list.Items = append(list.Items, corev1.Event{Message: strings.Repeat("x", tc.bytes)})
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(&list)
+			}))
+			defer api.Close()
+			core, err := corev1client.NewForConfig(&rest.Config{Host: api.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			events, err := eventsOf(t.Context(), core.Events("lab"), "uid")
+			if err != nil || len(events) != tc.events || pages != tc.pages || len(events[0].Message) > mostMessage {
+				t.Errorf("%d events of %d bytes in %d pages, %v", len(events), len(events[0].Message), pages, err)
+			}
+		})
+	}
+}
+
+// Requests wait for a place of their user, and of all, and leave nothing.
+func TestPlaces(t *testing.T) {
+	p := newPlaces(3, 2)
+	first, second := p.take("a", atOnce), p.take("a", atOnce)
+	if p.take("a", atOnce) != nil {
+		t.Error("a user has more than its places")
+	}
+	third := p.take("b", atOnce)
+	if p.take("c", atOnce) != nil {
+		t.Error("there are more places than all")
+	}
+	got := make(chan func())
+	go func() { got <- p.take("c", nil) }()
+	first()
+	fourth := <-got
+	for _, leave := range []func(){second, third, fourth} {
+		leave()
+	}
+	if len(p.all)+len(p.byUser) != 0 {
+		t.Errorf("%d places are taken, %d users are kept", len(p.all), len(p.byUser))
 	}
 }
 

@@ -48,13 +48,12 @@ func (s *Server) admit(next func(http.ResponseWriter, *http.Request, *viewer)) h
 // stream sends what changes as server-sent events, until the viewer leaves or is not known any more.
 func (s *Server) stream(begin func(*http.Request, *viewer) feed) func(http.ResponseWriter, *http.Request, *viewer) {
 	return func(w http.ResponseWriter, r *http.Request, v *viewer) {
-		select {
-		case s.streams <- struct{}{}:
-			defer func() { <-s.streams }()
-		default:
+		leave := s.streams.take(v.who.Username, atOnce)
+		if leave == nil {
 			http.Error(w, "Too many pages are open.", http.StatusServiceUnavailable)
 			return
 		}
+		defer leave()
 		s.source.viewers.Add(1)
 		defer s.source.viewers.Add(-1)
 		w.Header().Set("Content-Type", "text/event-stream")
