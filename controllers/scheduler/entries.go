@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -90,6 +89,8 @@ type line struct {
 	// checked are the MiniClusters that were offered, skipped or postponed since the start and have not
 	// finished. Whether the others wait is not known yet.
 	checked map[types.NamespacedName]check
+	// unchecked are those that hold up younger ones until they are checked, and since when.
+	unchecked map[types.UID]time.Time
 }
 
 // of is the entry of a MiniCluster; nil if it has none.
@@ -99,6 +100,10 @@ func (l *line) of(mc *v1alpha2.MiniCluster) *entry {
 	}
 	return nil
 }
+
+// checkedWithin is for how long a MiniCluster that is not checked holds up younger ones at most: as long as the API server
+// waits for a webhook. A tenant may have a webhook look at images in a registry that does not answer.
+const checkedWithin = 30 * time.Second
 
 // step finds the entries to decide on, each with what the cache shows and what its queue and quotas say now. After a
 // restart, or when many come at once, MiniClusters are not checked yet. Younger ones of the same queue wait for them.
@@ -111,10 +116,15 @@ func (l *line) step(c *cycle) {
 			e.known.entry = e
 		}
 	}
-	unchecked, filling := l.unchecked(c.seen), c.reserveQuotas()
+	unchecked, filling := l.oldestUnchecked(c), c.reserveQuotas()
 	for _, e := range l.entries {
-		if oldest, ok := unchecked[e.queue]; l.waits(e) && (!ok || e.miniCluster.CreationTimestamp.Before(&oldest)) {
+		oldest := unchecked[e.queue]
+		switch {
+		case !l.waits(e):
+		case oldest == nil || e.miniCluster.CreationTimestamp.Before(&oldest.miniCluster.CreationTimestamp):
 			c.waiting = append(c.waiting, e)
+		default:
+			c.lookAgain = elastic.Earliest(c.lookAgain, l.unchecked[oldest.miniCluster.UID].Add(checkedWithin))
 		}
 	}
 	c.waiting = inLine(c.waiting)
@@ -240,20 +250,25 @@ func (l *line) endWait(name types.NamespacedName, outcome string, now time.Time)
 	}
 }
 
-// unchecked is the creation of the oldest MiniCluster that is not checked yet, by queue.
-func (l *line) unchecked(seen *clusterState) map[string]metav1.Time {
-	unchecked := map[string]metav1.Time{}
-	for _, k := range seen.known {
-		mc := k.miniCluster
-		if !k.mayCome || k.entry != nil || l.checked[client.ObjectKeyFromObject(mc)].uid == mc.UID {
+// oldestUnchecked is the oldest MiniCluster that is not checked yet, by queue, of those that may use it.
+func (l *line) oldestUnchecked(c *cycle) map[string]*known {
+	oldest, unchecked, barred := map[string]*known{}, map[types.UID]time.Time{}, c.barred()
+	for _, k := range c.seen.known {
+		mc, name := k.miniCluster, l.queueOf(k.miniCluster)
+		if !k.mayCome || k.entry != nil || l.checked[client.ObjectKeyFromObject(mc)].uid == mc.UID || barred(mc.Namespace, name) != "" {
 			continue
 		}
-		name := l.queueOf(mc)
-		if oldest, ok := unchecked[name]; !ok || mc.CreationTimestamp.Before(&oldest) {
-			unchecked[name] = mc.CreationTimestamp
+		since, known := l.unchecked[mc.UID]
+		if !known {
+			since = c.now
+		}
+		unchecked[mc.UID] = since
+		if before := oldest[name]; c.now.Before(since.Add(checkedWithin)) && (before == nil || mc.CreationTimestamp.Before(&before.miniCluster.CreationTimestamp)) {
+			oldest[name] = k
 		}
 	}
-	return unchecked
+	l.unchecked = unchecked
+	return oldest
 }
 
 // waits reports whether an entry waits for nodes: it was not deleted, and has none. Only a decision gives it some.

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -256,6 +257,36 @@ func TestSchedulerWaitsForOlderOnes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Nobody waits for long for one that nobody can look at, and not at all in a queue that is not for its namespace.
+func TestSchedulerWaitsForNoSlowCheck(t *testing.T) {
+	q := newQueue(t, "a", "b", "c")
+	q.seen.miniClusters = append(q.seen.miniClusters, fixture.MiniCluster("a-older").Queue(v1alpha2.DefaultQueue).Obj())
+	q.offer(second)
+	q.cycle()
+	q.expect(second, "")
+	if until := q.now.Add(checkedWithin); !q.news.lookAgain.Equal(until) {
+		t.Errorf("the next look is at %s, want %s", q.news.lookAgain, until)
+	}
+	q.now = q.now.Add(checkedWithin - time.Second)
+	q.cycle()
+	q.expect(second, "")
+	q.now = q.now.Add(time.Second)
+	q.cycle()
+	q.expect(second, elastic.Admitted, "a", "b")
+
+	q = newQueue(t, "a", "b", "c")
+	q.seen.queues[0].Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "physics"}}
+	q.ledger.NamespaceLabels = func(namespace string) labels.Set {
+		return map[string]labels.Set{fixture.Namespace: {"team": "physics"}}[namespace]
+	}
+	stranger := fixture.MiniCluster("a-older").Queue(v1alpha2.DefaultQueue).Obj()
+	stranger.Namespace = "stranger"
+	q.seen.miniClusters = append(q.seen.miniClusters, stranger)
+	q.offer(second)
+	q.cycle()
+	q.expect(second, elastic.Admitted, "a", "b")
 }
 
 // One that was looked at and does not wait (it is refused, it gives nodes back, it

@@ -88,7 +88,8 @@ func (w *edits) look(s *Scheduler, seen *clusterState) (lines []string) {
 func (w *edits) anew() *Scheduler {
 	s := New(nil, clock.RealClock{}, nil, nil)
 	s.ledger, s.line.ledger, s.catalog.ledger = w.ledger, w.ledger, w.ledger
-	s.line.checked, s.catalog.repairs, s.usage, s.reservations = w.line.checked, w.catalog.repairs, maps.Clone(w.usage), w.reservations
+	s.line.checked, s.line.unchecked = w.line.checked, w.line.unchecked
+	s.catalog.repairs, s.usage, s.reservations = w.catalog.repairs, maps.Clone(w.usage), w.reservations
 	s.catalog.pods, s.catalog.limits, s.leaving = maps.Clone(w.catalog.pods), maps.Clone(w.catalog.limits), maps.Clone(w.leaving)
 	for uid, k := range w.catalog.known {
 		if !slices.ContainsFunc(w.seen.miniClusters, func(mc *v1alpha2.MiniCluster) bool { return mc.UID == uid }) {
