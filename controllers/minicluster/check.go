@@ -117,8 +117,10 @@ type checker struct {
 	maxBrokers int
 	dns        *DNS
 	memories   *memories
+	workers    int
 	relaxed    relaxed
 	shapes     shapes
+	checking   checking
 }
 
 // check finds out whether the spec of a MiniCluster without pods can be carried out: whether the
@@ -155,7 +157,7 @@ func (c *checker) checkAgain(ctx context.Context, seen *observed, changed time.T
 	if memory.check != nil && memory.check.generation != mc.Generation {
 		memory.refusals = 0
 	}
-	result, err := c.newCheck(ctx, seen, changed)
+	result, err := c.checking.do(mc.Namespace, c.workers, c.clock, func() (*check, error) { return c.newCheck(ctx, seen, changed) })
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,107 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+// Namespaces in which checks are slow get few workers, all of them half, and others any number.
+func TestSlowChecks(t *testing.T) {
+	const workers = 16
+	var c checking
+	now := fixture.Noon
+	begin := func(namespace string, want int) {
+		t.Helper()
+		for got := 0; ; got++ {
+			if got == 2*workers || !c.begin(namespace, workers, now) {
+				if got != want {
+					t.Errorf("%s has %d checks at once, want %d", namespace, got, want)
+				}
+				return
+			}
+		}
+	}
+	end := func(namespace string, took time.Duration) {
+		t.Helper()
+		for c.running[namespace] > 0 {
+			c.end(namespace, took, now)
+		}
+	}
+	begin("fast", 2*workers)
+	end("fast", slowCheck-1)
+	begin("fast", 2*workers)
+	end("fast", 0)
+	slow := []string{"a", "b", "c", "d", "e"}
+	for _, namespace := range slow {
+		begin(namespace, 2*workers) // nobody knows that yet
+		end(namespace, slowCheck)
+	}
+	for i, namespace := range slow {
+		begin(namespace, []int{2, 2, 2, 2, 0}[i])
+	}
+	begin("fast", 2*workers)
+	now = now.Add(slowFor)
+	begin("a", 2*workers)
+	for _, namespace := range append(slow, "fast") {
+		end(namespace, 0)
+	}
+	begin("a", 2*workers)
+	end("a", 0)
+	if len(c.running)+len(c.slow) > 0 {
+		t.Errorf("%v are under way, %v are slow", c.running, c.slow)
+	}
+}
+
+// A worker does not wait for a check in a namespace that has enough of slow ones under way, and is free for other namespaces.
+func TestWorkersAreFree(t *testing.T) {
+	now := testingclock.NewFakePassiveClock(fixture.Noon)
+	hangs, hung := make(chan struct{}), make(chan struct{}, 1)
+	api := interceptor.NewClient((&written{}).newClient(), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+			if object.GetNamespace() == "slow" && len(hung) == 0 {
+				hung <- struct{}{}
+				<-hangs
+			}
+			return nil
+		},
+	})
+	c := &checker{client: api, live: live{api}, clock: now, scheduler: &waitingRoom{}, memories: &memories{}, relaxed: make(relaxed, 1), workers: 8}
+	c.checking.slow = map[string]time.Time{"slow": now.Now().Add(slowFor)}
+	check := func(namespace, name string) error {
+		mc := fixture.MiniCluster(name).Size(2).Obj()
+		mc.Namespace = namespace
+		seen := &observed{now: now.Now(), memory: &memory{}, stored: mc, observation: &life.Observation{Workload: life.Absent}}
+		seen.view.MiniCluster = mc.DeepCopy()
+		seen.view.MiniCluster.Default()
+		return c.check(t.Context(), seen)
+	}
+	ended := make(chan error)
+	go func() { ended <- check("slow", "one") }()
+	<-hung
+	hung <- struct{}{}
+	if err := check("slow", "another"); !errors.Is(err, errChecking) || !isPassing(err) {
+		t.Errorf("the second of a slow namespace: %v", err)
+	}
+	if err := check("lab", "lmp"); err != nil {
+		t.Errorf("one of another namespace: %v", err)
+	}
+	close(hangs)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := check("slow", "another"); err != nil {
+		t.Errorf("the second, after the first: %v", err)
+	}
+}
