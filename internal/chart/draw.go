@@ -4,8 +4,8 @@
 package chart
 
 import (
+	"encoding/xml"
 	"fmt"
-	"html"
 	"math"
 	"slices"
 	"strconv"
@@ -77,10 +77,10 @@ func (p *Plot) size(left int) (width, height int) {
 func (p *Plot) draw(left int) string {
 	d := &drawing{Plot: p, left: left, top: p.top()}
 	if p.Title != "" {
-		fmt.Fprintf(&d.out, `<text class="title" x="%d" y="18">%s</text>`+"\n", d.left, html.EscapeString(p.Title))
+		fmt.Fprintf(&d.out, `<text class="title" x="%d" y="18">%s</text>`+"\n", d.left, escape(p.Title))
 	}
 	if p.Note != "" {
-		fmt.Fprintf(&d.out, `<text class="note dim" x="%d" y="36">%s</text>`+"\n", d.left, html.EscapeString(p.Note))
+		fmt.Fprintf(&d.out, `<text class="note dim" x="%d" y="36">%s</text>`+"\n", d.left, escape(p.Note))
 	}
 	d.axes()
 	for i := range p.Marks {
@@ -124,23 +124,23 @@ func (d *drawing) axes() {
 		if !d.X.Bare {
 			fmt.Fprintf(&d.out, `<line class="grid" x1="%s" x2="%s" y1="%d" y2="%d"/>`, x, x, d.top, bottom)
 		}
-		fmt.Fprintf(&d.out, `<text class="%s" x="%s" y="%d" text-anchor="middle">%s</text>`+"\n", tick.class(), x, bottom+16, html.EscapeString(tick.Label))
+		fmt.Fprintf(&d.out, `<text class="%s" x="%s" y="%d" text-anchor="middle">%s</text>`+"\n", tick.class(), x, bottom+16, escape(tick.Label))
 	}
 	for _, tick := range d.Y.ticks(d.Height / yDistance) {
 		y := d.y(tick.At)
 		if !d.Y.Bare {
 			fmt.Fprintf(&d.out, `<line class="grid" x1="%d" x2="%d" y1="%s" y2="%s"/>`, d.left, right, n(y), n(y))
 		}
-		fmt.Fprintf(&d.out, `<text class="%s" x="%d" y="%s" text-anchor="end">%s</text>`+"\n", tick.class(), d.left-7, n(y+3.8), html.EscapeString(tick.Label))
+		fmt.Fprintf(&d.out, `<text class="%s" x="%d" y="%s" text-anchor="end">%s</text>`+"\n", tick.class(), d.left-7, n(y+3.8), escape(tick.Label))
 	}
 	if !d.Bare {
 		fmt.Fprintf(&d.out, `<rect class="grid" x="%d" y="%d" width="%d" height="%d"/>`+"\n", d.left, d.top, d.Width, d.Height)
 	}
 	if d.X.Label != "" {
-		fmt.Fprintf(&d.out, `<text x="%s" y="%d" text-anchor="middle">%s</text>`+"\n", n(float64(d.left)+float64(d.Width)/2), bottom+34, html.EscapeString(d.X.Label))
+		fmt.Fprintf(&d.out, `<text x="%s" y="%d" text-anchor="middle">%s</text>`+"\n", n(float64(d.left)+float64(d.Width)/2), bottom+34, escape(d.X.Label))
 	}
 	if d.Y.Label != "" {
-		fmt.Fprintf(&d.out, `<text transform="translate(13 %s) rotate(-90)" text-anchor="middle">%s</text>`+"\n", n(float64(d.top)+float64(d.Height)/2), html.EscapeString(d.Y.Label))
+		fmt.Fprintf(&d.out, `<text transform="translate(13 %s) rotate(-90)" text-anchor="middle">%s</text>`+"\n", n(float64(d.top)+float64(d.Height)/2), escape(d.Y.Label))
 	}
 }
 
@@ -157,7 +157,7 @@ func (d *drawing) mark(m *Mark) {
 	}
 	title := ""
 	if m.Title != "" {
-		title = "<title>" + html.EscapeString(m.Title) + "</title>"
+		title = "<title>" + escape(m.Title) + "</title>"
 	}
 	first := m.Points[0]
 	switch m.Shape {
@@ -199,7 +199,7 @@ func (d *drawing) text(m *Mark) {
 		class = "name " + class
 	}
 	fmt.Fprintf(&d.out, `<text class="%s" x="%s" y="%s" text-anchor="%s">%s</text>`+"\n",
-		class, n(d.x(m.Points[0].X)+right), n(d.y(m.Points[0].Y)+down), anchor, html.EscapeString(m.Title))
+		class, n(d.x(m.Points[0].X)+right), n(d.y(m.Points[0].Y)+down), anchor, escape(m.Title))
 }
 
 func (d *drawing) path(points []Point, steps bool) string {
@@ -268,8 +268,15 @@ func (l legend) draw(out *strings.Builder, left, top int) {
 		} else {
 			fmt.Fprintf(out, `<rect class="%s" x="%s" y="%s" width="14" height="10"/>`, entry.Class, n(x), n(y))
 		}
-		fmt.Fprintf(out, `<text x="%s" y="%s">%s</text>`+"\n", n(x+21), n(y+9), html.EscapeString(entry.Label))
+		fmt.Fprintf(out, `<text x="%s" y="%s">%s</text>`+"\n", n(x+21), n(y+9), escape(entry.Label))
 	}
+}
+
+// escape is a text as a part of XML, which has no place for most control characters.
+func escape(text string) string {
+	var out strings.Builder
+	_ = xml.EscapeText(&out, []byte(text)) // a builder takes everything
+	return out.String()
 }
 
 // TextWidth is about how wide a text of a plot is, in pixels.

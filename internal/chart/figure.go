@@ -6,7 +6,6 @@ package chart
 import (
 	"cmp"
 	"fmt"
-	"html"
 	"strings"
 )
 
@@ -45,7 +44,7 @@ func (f *Figure) svg(body string, width, height int) string {
 		label = cmp.Or(label, f.Rows[0].Title, f.Rows[0].Plots[0].Title)
 	}
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" class="plot" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s">`+"\n%s</svg>\n",
-		width, height, width, height, html.EscapeString(label), body)
+		width, height, width, height, escape(label), body)
 }
 
 // lefts are how far the labels of the vertical axes reach, by column.
@@ -68,7 +67,7 @@ func (f *Figure) draw() (body string, width, height int) {
 	head := func(class, text string, down int) {
 		if text != "" {
 			y += down
-			fmt.Fprintf(&out, `<text class="%s" x="%d" y="%d">%s</text>`+"\n", class, figureMargin, y-8, html.EscapeString(text))
+			fmt.Fprintf(&out, `<text class="%s" x="%d" y="%d">%s</text>`+"\n", class, figureMargin, y-8, escape(text))
 			width = max(width, 2*figureMargin+int(TextWidth(text)))
 		}
 	}

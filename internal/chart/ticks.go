@@ -21,8 +21,13 @@ func (a *Axis) ticks(about int) []Tick {
 	if a.Whole {
 		step = max(step, 1)
 	}
-	for i := math.Ceil(a.Min/step - 1e-9); i*step <= a.Max*(1+1e-9); i++ {
-		out = append(out, Tick{At: i * step, Label: Label(i * step)})
+	first := math.Ceil(a.Min/step - 1e-9)
+	for i := range max(about, 1) + 2 { // a step may be too small to change a large number
+		at := (first + float64(i)) * step
+		if at > a.Max+step*1e-9 {
+			break
+		}
+		out = append(out, Tick{At: at, Label: Label(at)})
 	}
 	return out
 }
@@ -42,15 +47,18 @@ func Step(extent float64, about int) float64 {
 	return 10 * power
 }
 
+// leastExponent is that of the smallest positive number. Below are no ticks: the logarithm of 0 is infinite.
+const leastExponent = -324
+
 // logTicks returns 1, 2 and 5 times each power of ten, or powers of ten alone if the range has many.
 func (a *Axis) logTicks() (out []Tick) {
 	factors := []float64{1, 2, 5}
 	if a.Max/a.Min > 1e4 {
 		factors = factors[:1]
 	}
-	for power := math.Pow(10, math.Floor(math.Log10(a.Min))); power <= a.Max; power *= 10 {
+	for exponent := math.Max(math.Floor(math.Log10(a.Min)), leastExponent); exponent <= math.Log10(a.Max); exponent++ {
 		for _, factor := range factors {
-			if at := factor * power; at >= a.Min*(1-1e-9) && at <= a.Max*(1+1e-9) {
+			if at := factor * math.Pow(10, exponent); at >= a.Min*(1-1e-9) && at <= a.Max*(1+1e-9) {
 				out = append(out, Tick{At: at, Label: Label(at)})
 			}
 		}
