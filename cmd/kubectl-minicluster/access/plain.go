@@ -11,7 +11,8 @@ import (
 )
 
 // Plain is a writer for text that others may have written, such as commands and messages: what could do more to a
-// terminal than show characters, and their colors, becomes a replacement character.
+// terminal than show characters, and their colors, becomes a replacement character. So do bytes that are no UTF-8: they are
+// control characters for some terminals, or together with the bytes of the next text.
 type Plain struct{ To io.Writer }
 
 // Write implements io.Writer.
@@ -28,7 +29,7 @@ var escapes = regexp.MustCompile(`\x1b\[(?:(?:[0-24]|22|3[1-79]|9[0-7])(?:;(?:[0
 
 // PlainText is a text as Plain writes it.
 func PlainText(text string) string {
-	return escapes.ReplaceAllStringFunc(text, func(found string) string {
+	return escapes.ReplaceAllStringFunc(strings.ToValidUTF8(text, string(unicode.ReplacementChar)), func(found string) string {
 		if len(found) > 2 && found[0] == '\x1b' || found == "\n" || found == "\t" {
 			return found
 		}
