@@ -5,6 +5,8 @@ package verbs
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"time"
@@ -25,7 +27,11 @@ func (l *limit) Set(text string) error {
 	case err != nil && (parts == nil || text == ""):
 		return errors.New("it has to be like 20m, 1h30m, 2d, 20 (minutes) or 1:30:00")
 	case err != nil:
-		d = read(parts[1:])
+		seconds := read(parts[1:])
+		if seconds > int64(longest/time.Second) {
+			return fmt.Errorf("it has to be at most %s", longest)
+		}
+		d = time.Duration(seconds) * time.Second
 	}
 	if d < time.Second {
 		return errors.New("it has to be at least 1s")
@@ -34,17 +40,21 @@ func (l *limit) Set(text string) error {
 	return nil
 }
 
-// read adds up the days, and the numbers after them. Without days, up to two numbers are minutes and seconds.
-func read(parts []string) (d time.Duration) {
-	units := []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second}
+// longest is the longest duration.
+const longest = math.MaxInt64 / time.Hour * time.Hour
+
+// read adds up the seconds of the days, and of the numbers after them. Without days, up to two numbers are minutes and
+// seconds.
+func read(parts []string) (seconds int64) {
+	units := []int64{24 * 60 * 60, 60 * 60, 60, 1}
 	if parts[0] == "" && parts[3] == "" {
-		units = []time.Duration{0, time.Minute, time.Second, 0}
+		units = []int64{0, 60, 1, 0}
 	}
 	for i, part := range parts {
-		count, _ := strconv.Atoi(part) // "" is 0
-		d += time.Duration(count) * units[i]
+		count, _ := strconv.ParseInt(part, 10, 64) // "" is 0
+		seconds += count * units[i]
 	}
-	return d
+	return seconds
 }
 
 // String is "" without a limit.

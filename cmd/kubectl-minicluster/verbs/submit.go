@@ -244,13 +244,24 @@ func (m *submitter) set(mc *v1alpha2.MiniCluster, container *v1alpha2.MiniCluste
 		if set.value == "" {
 			continue
 		}
-		quantity, err := resource.ParseQuantity(set.value)
+		quantity, err := readQuantity(set.value)
 		if err != nil {
 			return access.Usagef("--%s=%s: %w", flag, set.value, err)
 		}
 		setResource(&container.Resources, set.name, quantity)
 	}
 	return nil
+}
+
+// schemaQuantity is what the API server takes as a quantity in a MiniCluster. The parser of Kubernetes needs minutes, or all
+// memory, for others, such as 1e-99999999.
+var schemaQuantity = regexp.MustCompile(`^[-+]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30})([KMGTPE]i|[numkMGTPE]|[eE][-+]?\d{1,2})?$`)
+
+func readQuantity(text string) (resource.Quantity, error) {
+	if !schemaQuantity.MatchString(text) {
+		return resource.Quantity{}, resource.ErrFormatWrong
+	}
+	return resource.ParseQuantity(text)
 }
 
 // gpus is the resource of NVIDIA's GPUs.
