@@ -26,8 +26,8 @@ var (
 	LeftNote = regexp.MustCompile(`, ranks (\S+) left$`)
 )
 
-// mostBrokers bounds the ranks and nodes that are read from a note.
-const mostBrokers = 1 << 20
+// mostBrokers bounds the ranks and nodes that are read of an attempt: anybody who may write events may write such notes.
+const mostBrokers = 1 << 16
 
 // TimeOf is when what an event tells happened.
 func TimeOf(event *corev1.Event) time.Time {
@@ -96,11 +96,13 @@ func (a *Attempt) stay(nodes []string, events []*corev1.Event) (last []string) {
 	for rank, node := range nodes {
 		take(int64(rank), node, a.Admitted)
 	}
+	room := mostBrokers
 	for _, event := range a.during(events, 0) {
 		at := TimeOf(event)
 		switch event.Reason {
 		case "Grew", "Moved":
-			ranks, came := placesIn(GrewNote, event)
+			ranks, came := placesIn(GrewNote, event, room)
+			room -= len(ranks)
 			for i := range min(len(ranks), len(came)) {
 				rank := ranks[i]
 				if rank > int64(len(last)) {
@@ -117,7 +119,8 @@ func (a *Attempt) stay(nodes []string, events []*corev1.Event) (last []string) {
 				take(rank, came[i], at)
 			}
 		case "Vacated":
-			ranks, _ := placesIn(LeftNote, event)
+			ranks, _ := placesIn(LeftNote, event, room)
+			room -= len(ranks)
 			for _, rank := range ranks {
 				if i, ok := open[rank]; ok {
 					a.Stays[i].To = at
@@ -129,15 +132,16 @@ func (a *Attempt) stay(nodes []string, events []*corev1.Event) (last []string) {
 	return last
 }
 
-// placesIn returns the ranks that an event names, and their nodes if the note has them.
-func placesIn(note *regexp.Regexp, event *corev1.Event) (ranks []int64, nodes []string) {
+// placesIn returns the ranks that an event names, and their nodes if the note has them; none if these are more than there is
+// room for.
+func placesIn(note *regexp.Regexp, event *corev1.Event, room int) (ranks []int64, nodes []string) {
 	match := note.FindStringSubmatch(event.Message)
 	if match == nil {
 		return nil, nil
 	}
-	ranks, _ = idset.Decode(match[1], mostBrokers) // unreadable: none
+	ranks, _ = idset.Decode(match[1], room) // unreadable: none
 	if len(match) > 2 {
-		nodes, _ = hostlist.Decode(match[2], mostBrokers)
+		nodes, _ = hostlist.Decode(match[2], len(ranks))
 	}
 	return ranks, nodes
 }
