@@ -102,8 +102,8 @@ func Rank(pod *corev1.Pod) (rank int, ok bool) {
 	case v1alpha2.LeadJob:
 		return 0, true
 	case v1alpha2.WorkersJob:
-		index, err := strconv.Atoi(pod.Labels[batchv1.JobCompletionIndexAnnotation])
-		return index + 1, err == nil
+		index, err := strconv.ParseInt(pod.Labels[batchv1.JobCompletionIndexAnnotation], 10, 32)
+		return int(index) + 1, err == nil && index >= 0
 	}
 	return 0, false
 }
