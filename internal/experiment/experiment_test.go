@@ -125,7 +125,11 @@ func TestReadErrors(t *testing.T) {
 		`matrix.x[1]: the value 8 is there twice`:          {"x: [8, 16]", "x: [8, 8]"},
 		`matrix.x-y: the name of a parameter`:              {"x: [8, 16]", "x: [8]\n  x-y: [1]"},
 		`is no text, number or truth value`:                {"x: [8, 16]", "x: [{a: 1}]"},
-		`matrix: it makes more than 100000 runs`:           {"repetitions: 3", "repetitions: 100000"},
+		`matrix: they make more than 100000 runs`:          {"repetitions: 3", "repetitions: 100000"},
+		`they make more than 100000 runs`:                  {"repetitions: 3", "repetitions: 9223372036854775807"},
+		`they make more than 100000`:                       {study[strings.Index(study, "matrix:"):strings.Index(study, "figures:")], "repetitions: 1000000000\n"},
+		`figures[0]: its regexp or jq has more than 4096`:  {`(\S+)`, strings.Repeat("(", 2000) + "x" + strings.Repeat(")", 2000) + strings.Repeat("x", 100)},
+		`the values of its parameters have more than`:      {"x: [8, 16]", "x: [" + strings.Repeat("8", 1<<20) + "]"},
 		`cases[0].x: matrix has the parameter too`:         {"matrix:", "cases: [{x: 1}]\nmatrix:"},
 		`there is no parameter "y"`:                        {"${{x}}", "${{y}}"},
 		`unknown field "spec.sizes"`:                       {"    containers:", "    sizes: 2\n    containers:"},
@@ -316,9 +320,26 @@ func TestExtractJSON(t *testing.T) {
 	}
 }
 
+// What becomes of finite numbers may be infinite, and matches may be long.
+func TestExtractTooLarge(t *testing.T) {
+	log := []byte("x=1e308\nx=1e308\ny=" + strings.Repeat("y", 1000) + "\n{\"z\": [" + strings.Repeat("1,", 1000) + "1]}\n")
+	for want, figure := range map[string]Figure{
+		"the sum of 2 numbers is too large":                {Regexp: `x=(\S+)`, Take: TakeSum},
+		"the mean of 2 numbers is too large":               {Regexp: `x=(\S+)`, Take: TakeMean},
+		`"` + strings.Repeat("y", 100) + `…" is no number`: {Regexp: `y=(\S+)`},
+		"[" + strings.Repeat("1 ", 49) + "1… is no number": {JQ: ".z"},
+	} {
+		figure.Name = "f"
+		got, err := (&Definition{Figures: []Figure{figure}}).Extract(t.Context(), log)
+		if len(got) > 0 || err == nil || err.Error() != "the figure f: "+want {
+			t.Errorf("%v, %v; want %q", got, err, want)
+		}
+	}
+}
+
 // A filter that does not end is stopped, and named.
 func TestEndlessFilter(t *testing.T) {
-	for _, filter := range []string{"last(repeat(1))", "[range(1e12)] | length", "try last(repeat(1)) catch 1"} {
+	for _, filter := range []string{"last(repeat(1))", "[range(1e12)] | length", "try last(repeat(1)) catch 1", "def f: f; f", "[limit(1e9; repeat(1))] | length"} {
 		d := &Definition{Figures: []Figure{{Name: "x", JQ: filter}}}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		got, err := d.Extract(ctx, []byte("{}\n{}\n"))

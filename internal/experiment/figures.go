@@ -14,13 +14,13 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/itchyny/gojq"
 )
 
-// Extract reads the figures from a log. A figure that the log does not have is not in the result. It fails if a match
-// is no finite number, or if a filter does not end in time.
+// Extract reads the figures from a log. A figure that the log does not have is not in the result. It fails if a match, or
+// what becomes of several matches, is no finite number, or if a filter has not ended when the context ends. The context does
+// not end a single step of a filter, which may take any time and memory: see the caller in cmd/kubectl-minicluster.
 func (d *Definition) Extract(ctx context.Context, log []byte) (map[string]float64, error) {
 	out := map[string]float64{}
 	for i := range d.Figures {
@@ -33,9 +33,14 @@ func (d *Definition) Extract(ctx context.Context, log []byte) (map[string]float6
 		if err != nil {
 			return out, fmt.Errorf("the figure %s: %w", f.Name, err)
 		}
-		if len(values) > 0 {
-			out[f.Name] = f.Take.of(values)
+		if len(values) == 0 {
+			continue
 		}
+		value := f.Take.of(values)
+		if math.IsInf(value, 0) { // not even JSON has it
+			return out, fmt.Errorf("the figure %s: the %s of %d numbers is too large", f.Name, f.Take, len(values))
+		}
+		out[f.Name] = value
 	}
 	return out, nil
 }
@@ -60,9 +65,18 @@ func (f *Figure) matches(_ context.Context, log []byte) (values []float64, _ err
 func finite(text string) (float64, error) {
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
-		return 0, fmt.Errorf("%q is no number", text)
+		return 0, fmt.Errorf("%q is no number", short(text))
 	}
 	return value, nil
+}
+
+// short is the beginning of a text for a message.
+func short(text string) string {
+	const most = 100
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
 }
 
 // filter compiles the filter of jq.
@@ -74,9 +88,6 @@ func (f *Figure) filter() (*gojq.Code, error) {
 	return gojq.Compile(query)
 }
 
-// filterTime is how long a filter of jq may take for a log: a filter may never end.
-const filterTime = 10 * time.Second
-
 // results are the numbers that the filter of jq makes of the JSON in a log. As in jq, an input for which the filter
 // fails has no result. If the filter fails for all inputs, so does results.
 func (f *Figure) results(ctx context.Context, log []byte) (values []float64, _ error) {
@@ -84,15 +95,10 @@ func (f *Figure) results(ctx context.Context, log []byte) (values []float64, _ e
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, filterTime)
-	defer cancel()
 	worked := false
 	var failed error
-	for input := range inputs(log) {
+	for input := range inputs(ctx, log) {
 		found, err := run(ctx, code, input)
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("the filter %s did not end in time: %w", f.JQ, ctx.Err())
-		}
 		if err != nil {
 			failed = err
 			continue
@@ -106,10 +112,13 @@ func (f *Figure) results(ctx context.Context, log []byte) (values []float64, _ e
 			values = append(values, value)
 		}
 	}
-	if worked {
-		return values, nil
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("the filter %s did not end in time: %w", f.JQ, ctx.Err())
+	case !worked:
+		return nil, failed
 	}
-	return nil, failed
+	return values, nil
 }
 
 // run are the results of a filter for one input, without those that are null.
@@ -136,13 +145,13 @@ func numberOf(result any) (float64, error) {
 	case string:
 		return finite(result)
 	}
-	return 0, fmt.Errorf("%v is no number", result)
+	return 0, fmt.Errorf("%s is no number", short(fmt.Sprint(result)))
 }
 
-// inputs are the objects and arrays of JSON in a log that begin and end with a line.
-func inputs(log []byte) iter.Seq[any] {
+// inputs are the objects and arrays of JSON in a log that begin and end with a line, until the context ends.
+func inputs(ctx context.Context, log []byte) iter.Seq[any] {
 	return func(yield func(any) bool) {
-		for len(log) > 0 {
+		for len(log) > 0 && ctx.Err() == nil {
 			if log[0] == '{' || log[0] == '[' {
 				decoder := json.NewDecoder(bytes.NewReader(log))
 				var value any

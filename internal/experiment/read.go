@@ -21,6 +21,10 @@ import (
 const (
 	mostName = 32
 	mostRuns = 100_000
+	// mostFilter is for a regular expression or a filter of jq, in bytes: their parsers recurse.
+	mostFilter = 4096
+	// mostFilled is for the values of parameters in the texts of a MiniCluster, in bytes.
+	mostFilled = 1 << 20
 )
 
 var (
@@ -140,12 +144,12 @@ func (d *Definition) checkParameters(p *problems) {
 			}
 		}
 	}
-	runs := d.Repetitions * max(len(d.Cases), 1)
+	runs := min(d.Repetitions, mostRuns+1) * max(len(d.Cases), 1)
 	for _, values := range d.Matrix {
-		if runs *= len(values); runs > mostRuns {
-			p.add("matrix", "it makes more than %d runs", mostRuns)
-			return
-		}
+		runs = min(runs, mostRuns+1) * len(values)
+	}
+	if runs > mostRuns {
+		p.add("repetitions, cases, matrix", "they make more than %d runs", mostRuns)
 	}
 }
 
@@ -198,6 +202,10 @@ func (d *Definition) checkFigures(p *problems) {
 func (f *Figure) check(p *problems, path string) {
 	if (f.Regexp == "") == (f.JQ == "") {
 		p.add(path, "it has to have either regexp or jq")
+		return
+	}
+	if len(f.Regexp+f.JQ) > mostFilter {
+		p.add(path, "its regexp or jq has more than %d characters", mostFilter)
 		return
 	}
 	if _, err := f.filter(); f.JQ != "" && err != nil {

@@ -115,11 +115,14 @@ func Describe(parameters map[string]string) string {
 func (d *Definition) MiniCluster(run Run) (*v1alpha2.MiniCluster, error) {
 	known := maps.Clone(run.Parameters)
 	known["name"] = run.Name
-	fill := &filler{parameters: known}
+	fill := &filler{parameters: known, room: mostFilled}
 	content := fill.value("template", map[string]any{
 		"metadata": map[string]any{"labels": anyMap(d.Template.Metadata.Labels), "annotations": anyMap(d.Template.Metadata.Annotations)},
 		"spec":     d.Template.Spec,
 	})
+	if fill.room < 0 {
+		fill.errs = append(fill.errs, fmt.Errorf("template: the values of its parameters have more than %d bytes", mostFilled))
+	}
 	if err := errors.Join(fill.errs...); err != nil {
 		return nil, err
 	}
@@ -189,6 +192,7 @@ var placeholder = regexp.MustCompile(`\$\{\{ *([^{}]*?) *\}\}`)
 // filler puts the values of parameters into texts.
 type filler struct {
 	parameters map[string]string
+	room       int // bytes that values may still have
 	errs       []error
 }
 
@@ -213,6 +217,9 @@ func (f *filler) value(path string, in any) any {
 			value, ok := f.parameters[name]
 			if !ok {
 				f.errs = append(f.errs, fmt.Errorf("%s: there is no parameter %q", path, name))
+			}
+			if f.room -= len(value); f.room < 0 {
+				return ""
 			}
 			return value
 		})

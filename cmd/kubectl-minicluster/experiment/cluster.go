@@ -32,6 +32,8 @@ const (
 	logTimeout  = time.Minute
 	logPatience = 5 * time.Minute
 	logPause    = 16 * time.Second
+	// mostLog bounds what is kept of a log, in bytes. Kubelets begin a new file after 10 MiB, unless told otherwise.
+	mostLog = 256 << 20
 )
 
 // cluster is what an experiment does in a cluster.
@@ -41,6 +43,7 @@ type cluster struct {
 	session   *access.Session
 	namespace string
 	id        string // of the experiment
+	mostLog   int64
 }
 
 func newCluster(s *access.Session, namespace, id string) (*cluster, error) {
@@ -52,7 +55,7 @@ func newCluster(s *access.Session, namespace, id string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{c, set, s, namespace, id}, nil
+	return &cluster{c, set, s, namespace, id, mostLog}, nil
 }
 
 // insist repeats a request while the API server or the way to it has trouble that passes.
@@ -166,12 +169,12 @@ func (c *cluster) readLog(ctx context.Context, mc *v1alpha2.MiniCluster) ([]byte
 	if err := access.CheckSimulated(lead, mc.Name); err != nil {
 		return nil, err
 	}
-	stream, err := c.core.CoreV1().Pods(c.namespace).GetLogs(lead.Name, &corev1.PodLogOptions{Container: mc.Name}).Stream(ctx)
+	stream, err := c.core.CoreV1().Pods(c.namespace).GetLogs(lead.Name, &corev1.PodLogOptions{Container: mc.Name, LimitBytes: &c.mostLog}).Stream(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer stream.Close()
-	return io.ReadAll(stream)
+	return io.ReadAll(io.LimitReader(stream, c.mostLog))
 }
 
 // options select the MiniClusters of the experiment.

@@ -29,7 +29,7 @@ func New(s *access.Session) *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE:    access.NoVerb,
 	}
-	cmd.AddCommand(newRun(s), newResume(s), newStatus(s), newReport(s), newCompare(s), newSchema(s))
+	cmd.AddCommand(newRun(s), newResume(s), newStatus(s), newReport(s), newCompare(s), newSchema(s), newFigures())
 	return cmd
 }
 

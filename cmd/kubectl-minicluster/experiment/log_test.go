@@ -45,7 +45,9 @@ func TestRecordsLogs(t *testing.T) {
 		end       string
 		least     int // requests
 		has, kept bool
+		cut       bool
 	}{
+		"longer than is kept":         {codes: []int{200}, least: 1, has: true, cut: true},
 		"at once":                     {codes: []int{200}, least: 1, has: true},
 		"after an outage":             {codes: append(slices.Repeat([]int{503}, 3*logTries), 200), least: 3*logTries + 1, has: true},
 		"an outage without an end":    {codes: []int{503}, least: logTries + 1, kept: true},
@@ -67,13 +69,13 @@ func TestRecordsLogs(t *testing.T) {
 			}
 			r := &runner{results: &results{dir: t.TempDir(), definition: &core.Definition{}}, cluster: &cluster{
 				client: fake.NewClientBuilder().WithScheme(access.Scheme).WithObjects(lead.DeepCopy()).Build(), core: set,
-				session: &access.Session{Clock: hurried{clock.RealClock{}}}, namespace: "lab",
+				session: &access.Session{Clock: hurried{clock.RealClock{}}}, namespace: "lab", mostLog: map[bool]int64{true: 4, false: 1000}[tc.cut],
 			}}
 			if err := os.Mkdir(filepath.Join(r.dir, logsDir), 0o750); err != nil {
 				t.Fatal(err)
 			}
 			record, err := r.record(t.Context(), core.Ending{Run: core.Run{Name: "a"}, MiniCluster: mc, End: tc.end})
-			if err != nil || (record.Log != "") != tc.has || (record.LogError == "") != tc.has || record.Kept != tc.kept || requests < tc.least {
+			if err != nil || (record.Log != "") != tc.has || (record.LogError == "") != (tc.has && !tc.cut) || record.Kept != tc.kept || requests < tc.least {
 				t.Errorf("after %d requests: %+v, %v", requests, record, err)
 			}
 		})

@@ -28,6 +28,7 @@ type runner struct {
 	sweep   *core.Sweep
 	clock   clock.WithTicker
 	show    *display
+	bounds  bounds
 
 	news                         chan func() error
 	submitting, ending, deleting pool
@@ -42,7 +43,7 @@ type pool struct {
 
 func newRunner(r *results, c *cluster, clock clock.WithTicker, show *display) (*runner, error) {
 	sweep, err := core.NewSweep(r.definition, r.runs, r.records, r.identity.Began)
-	return &runner{results: r, cluster: c, sweep: sweep, clock: clock, show: show, news: make(chan func() error)}, err
+	return &runner{results: r, cluster: c, sweep: sweep, clock: clock, show: show, bounds: usual, news: make(chan func() error)}, err
 }
 
 // run runs the experiment to its end, or until the context ends.
@@ -207,10 +208,15 @@ func (r *runner) record(ctx context.Context, ending core.Ending) (*core.Record, 
 		return record, nil
 	}
 	record.Log = filepath.Join(logsDir, record.Name+".log")
-	if err := writeFile(filepath.Join(r.dir, record.Log), text); err != nil {
+	path := filepath.Join(r.dir, record.Log)
+	if err := writeFile(path, text); err != nil {
 		return nil, fmt.Errorf("writing a log: %w", err)
 	}
-	if record.Figures, err = r.definition.Extract(ctx, text); err != nil {
+	if int64(len(text)) == r.cluster.mostLog {
+		record.LogError = fmt.Sprintf("only the first %d bytes of the log were kept, and no figures are read from them", len(text))
+		return record, nil
+	}
+	if record.Figures, err = figures(ctx, r.definition.Figures, path, r.bounds); err != nil {
 		record.LogError = err.Error()
 	}
 	return record, ctx.Err()
