@@ -75,7 +75,10 @@ FUZZTIME ?= 30s
 FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/hostlist:FuzzParse pkg/fluxion/idset:FuzzParse pkg/fluxion/idset:FuzzEncode \
             fluxion/jobspec:FuzzParse fluxion/jobspec:FuzzParseConstraint \
             $(addprefix fluxion/traverser:,FuzzReadJGF FuzzReadGRUG FuzzReadRv1Exec FuzzFind FuzzPartialCancel FuzzUpdate FuzzSession) \
-            internal/broker:FuzzSettings internal/broker:FuzzFiles test/abuse:FuzzArithmetic
+            internal/broker:FuzzSettings internal/broker:FuzzFiles internal/protocol:FuzzRead internal/story:FuzzOf internal/chart:FuzzFile \
+            $(addprefix internal/experiment:,FuzzRead FuzzExtract FuzzParseLines) test/abuse:FuzzArithmetic test/abuse:FuzzSpec \
+            cmd/manager/options:FuzzFile cmd/kubectl-minicluster/access:FuzzPlain \
+            $(addprefix cmd/kubectl-minicluster/verbs:,FuzzJoin FuzzScript FuzzLimit)
 
 # The name of the manager's image in a release, and the version, which is also the image's tag: see `make release`.
 IMAGE   ?= flux-elastic
