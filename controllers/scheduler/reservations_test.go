@@ -58,7 +58,7 @@ func TestSchedulerKeepsReservedNodes(t *testing.T) {
 	q.expect(long, elastic.NoRoom)
 	q.expect(short, elastic.Admitted, "a")
 	q.expect(ours, elastic.Admitted, "b")
-	if message := q.offer(long).Message; !strings.Contains(message, "2 reserved from 2026-11-21 14:00 UTC (course)") {
+	if message := q.offer(long).Message; !strings.Contains(message, "2 reserved from 2026-11-21T14:00:00Z (course)") {
 		t.Errorf("long waits because %q", message)
 	}
 }

@@ -88,7 +88,7 @@ func (l *reservations) Reserve(all []Reservation, now time.Time) (next time.Time
 			reason, at = "reserved until ", r.Until
 		}
 		next = elastic.Earliest(next, at)
-		reason += at.UTC().Format("2006-01-02 15:04 UTC") + " (" + r.Name + ")"
+		reason += at.UTC().Format(time.RFC3339) + " (" + r.Name + ")"
 		*l = append(*l, &reserved{Reservation: r, reason: reason, names: r.cleared()})
 	}
 	return next

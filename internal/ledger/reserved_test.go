@@ -94,8 +94,8 @@ func TestRefusalsNameReservations(t *testing.T) {
 		at   time.Time
 		want string
 	}{
-		"before":    {at(0), "needs room for 3 brokers of 8 cpu each; 1 of 3 nodes has room now for 1: 2 reserved from 2026-11-21 13:00 UTC (maintenance)"},
-		"meanwhile": {at(60), "needs room for 3 brokers of 8 cpu each; 1 of 3 nodes has room now for 1: 2 reserved until 2026-11-21 14:00 UTC (maintenance)"},
+		"before":    {at(0), "needs room for 3 brokers of 8 cpu each; 1 of 3 nodes has room now for 1: 2 reserved from 2026-11-21T13:00:00Z (maintenance)"},
+		"meanwhile": {at(60), "needs room for 3 brokers of 8 cpu each; 1 of 3 nodes has room now for 1: 2 reserved until 2026-11-21T14:00:00Z (maintenance)"},
 		"after":     {at(120), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

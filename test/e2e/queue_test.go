@@ -352,7 +352,7 @@ func playReservation(s *stage) {
 		}
 	}
 	s.awaitReason("endless", v1alpha2.ReasonNoRoom)
-	s.awaitMessage("endless", "reserved from 2100-01-01 00:00 UTC (maintenance)")
+	s.awaitMessage("endless", "reserved from 2100-01-01T00:00:00Z (maintenance)")
 	s.neverHad("endless")
 	s.kubectl("delete", "mcr", "maintenance")
 	s.awaitSuccess("endless")

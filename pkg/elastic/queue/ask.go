@@ -197,7 +197,7 @@ func (c *cycle) lostMessage(e *entry) string {
 	if e.ask.Message != "" {
 		message += ": " + e.ask.Message
 	}
-	return message + "; it asks again at " + c.now.Add(e.ask.Pause).UTC().Format("15:04:05 UTC")
+	return message + "; it asks again at " + c.now.Add(e.ask.Pause).UTC().Format(time.RFC3339)
 }
 
 // whyNoneCome says that not even the nodes that could come are enough for a gang that never fits; "" if its queue asks

@@ -165,7 +165,7 @@ func expectedBy(start time.Time) string {
 	if start.IsZero() {
 		return ""
 	}
-	return "; it is expected to start by " + start.UTC().Format("15:04:05 UTC")
+	return "; it is expected to start by " + start.UTC().Format(time.RFC3339)
 }
 
 // headLooksAt is when time alone may change what becomes of those behind a head; zero if it does not.
@@ -205,7 +205,7 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 		d.LookAgain = elastic.Earliest(d.LookAgain, r.looksAt(c.now))
 	}
 	if pause := e.Taken.Pause; pause.After(c.now) {
-		d.Message += fmt.Sprintf("; others got the nodes that were freed for it, %d times: no more are taken before %s", e.Taken.Lost, pause.UTC().Format("15:04:05 UTC"))
+		d.Message += fmt.Sprintf("; others got the nodes that were freed for it, %d times: no more are taken before %s", e.Taken.Lost, pause.UTC().Format(time.RFC3339))
 	}
 }
 

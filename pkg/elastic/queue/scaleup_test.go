@@ -266,10 +266,10 @@ func TestMessagesAboutNodes(t *testing.T) {
 		"one node, at a smaller size": {
 			with(elasticGang("a", 2, 8, 1, 0), asked(2, 0)), 100, 0, "waits for 1 more node, to start with 2 of 8 brokers (asked 1 min ago)",
 		},
-		"too late": {with(gang("a", 4, 1), asked(4, 0)), 300, 0, "nodes for 4 brokers did not come in time; it asks again at 12:06:00 UTC"},
+		"too late": {with(gang("a", 4, 1), asked(4, 0)), 300, 0, "nodes for 4 brokers did not come in time; it asks again at 2026-11-21T12:06:00Z"},
 		"the autoscaler says no": {
 			with(gang("a", 4, 1), asked(4, 90, saying(elastic.NodesFailed, "no quota"))), 100, 0,
-			"the autoscaler cannot provide nodes for 4 brokers: no quota; it asks again at 12:02:40 UTC",
+			"the autoscaler cannot provide nodes for 4 brokers: no quota; it asks again at 2026-11-21T12:02:40Z",
 		},
 		"too many": {
 			gang("a", 40, 1), 100, 0, "needs 40, there are 1; queue default may ask for no more than 16 nodes (scaleUp.maxNodes)",

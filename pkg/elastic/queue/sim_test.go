@@ -772,7 +772,7 @@ func TestConservativeDelaysNobody(t *testing.T) {
 		expected := map[string]string{}
 		s.check = func(c Result) {
 			for _, d := range c.Decisions {
-				at := s.now.UTC().Format("15:04:05 UTC")
+				at := s.now.UTC().Format(time.RFC3339)
 				if d.Verdict != elastic.Admitted {
 					_, at, _ = strings.Cut(d.Message, "start by ")
 				}
