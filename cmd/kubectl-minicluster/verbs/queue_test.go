@@ -83,7 +83,7 @@ func TestHelpFor(t *testing.T) {
 		{v1alpha2.ReasonNoSuchQueue, 0, nil, []string{"default", "research"}, "a queue that exists, by submit -q (queues that you may use: default, research)"},
 		{v1alpha2.ReasonNoSuchQueue, 0, nil, nil, "a queue that exists, by submit -q; an administrator knows which"},
 		{v1alpha2.ReasonNotAllowed, 0, brief, []string{"default"}, "a queue for the namespace, by submit -q (queues that you may use: default)"},
-		{v1alpha2.ReasonQueueSuspended, 0, brief, []string{"default"}, "the administrator of queue default"},
+		{v1alpha2.ReasonQueueSuspended, 0, brief, []string{"research"}, "the administrator of queue default, or another queue, by submit -q (queues that you may use: research)"},
 		{v1alpha2.ReasonQueueFull, 0, brief, []string{"default"}, "time: it starts when enough MiniClusters of its queue have ended"},
 		{v1alpha2.ReasonNoRoom, 0, brief, []string{"default"}, ""},
 	} {
@@ -95,8 +95,8 @@ func TestHelpFor(t *testing.T) {
 	}
 	mc := waitsFor(v1alpha2.ReasonNoSuchQueue, "")
 	mc.Namespace = "here"
-	others, err := otherQueues(t.Context(), cluster(), mc, nil)
-	if got := strings.Join(others.open, " "); err != nil || got != "default research" {
+	open, err := openQueues(t.Context(), cluster(), mc)
+	if got := strings.Join(open, " "); err != nil || got != "default research" {
 		t.Errorf("queues here: %s, %v", got, err)
 	}
 }

@@ -121,7 +121,7 @@ spec:
 
 // The flags change what they name, and nothing else.
 func TestSubmitFile(t *testing.T) {
-	mc, err := submitted(template, "-f", "-", "--name=two", "-N8", "--cpu=4", "-l", "c=d", "echo a; echo b")
+	mc, err := submitted(template, "-f", "-", "--name=two", "-N8", "--cpu=4", "-l", "c=d", "--", "echo a; echo b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -456,52 +456,6 @@ func TestListTable(t *testing.T) {
 	}
 }
 
-// The queue that would help is open to the namespace, has fewer that wait, and allows the limit of the command.
-func TestBetter(t *testing.T) {
-	queue := func(name string, pending int32, more ...func(*v1alpha2.MiniClusterQueue)) v1alpha2.MiniClusterQueue {
-		q := v1alpha2.MiniClusterQueue{}
-		q.Name, q.Status.Pending, q.Status.Share, q.Status.Deserved = name, pending, "0.1", "0.5"
-		for _, set := range more {
-			set(&q)
-		}
-		return q
-	}
-	own := queue("default", 5)
-	limited := waitsFor("NoRoom", "")
-	limited.Spec.DeadlineSeconds = new(int64(3600))
-	team := func(q *v1alpha2.MiniClusterQueue) {
-		q.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
-	}
-	for name, tc := range map[string]struct {
-		mc    *v1alpha2.MiniCluster
-		queue v1alpha2.MiniClusterQueue
-		want  string
-	}{
-		"fewer wait":         {waitsFor("NoRoom", ""), queue("short", 2), "short, in which 2 wait"},
-		"as many wait":       {waitsFor("NoRoom", ""), queue("long", 5), ""},
-		"its own":            {waitsFor("NoRoom", ""), queue("default", 0), ""},
-		"suspended":          {waitsFor("NoRoom", ""), queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { q.Spec.Suspended = true }), ""},
-		"has its share":      {waitsFor("NoRoom", ""), queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { q.Status.Share = "0.5" }), ""},
-		"only a turn":        {waitsFor("WaitingForTurn", ""), queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { q.Status.Share = "0.5" }), "short, in which 2 wait"},
-		"suspended itself":   {waitsFor("QueueSuspended", ""), queue("long", 9), "long, in which 9 wait"},
-		"another namespace":  {waitsFor("NotAllowed", ""), queue("long", 9), "long, in which 9 wait"},
-		"too long here":      {waitsFor("DeadlineTooLong", ""), queue("long", 9), "long, in which 9 wait"},
-		"too large here":     {waitsFor("TooLargeForQueue", ""), queue("long", 9), "long, in which 9 wait"},
-		"a user's limit":     {waitsFor("UserLimit", ""), queue("long", 9), "long, in which 9 wait"},
-		"a quota":            {waitsFor("QuotaExceeded", ""), queue("long", 9), ""},
-		"a missing volume":   {waitsFor("WaitingForVolume", ""), queue("long", 9), ""},
-		"its own team":       {waitsFor("NoRoom", ""), queue("short", 2, team), "short, in which 2 wait"},
-		"another team":       {waitsFor("NoRoom", ""), queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { team(q); q.Spec.NamespaceSelector.MatchLabels["team"] = "b" }), ""},
-		"runs for too long":  {limited, queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { q.Spec.MaxDeadline = &metav1.Duration{Duration: time.Minute} }), ""},
-		"waits for its size": {waitsFor("WaitingForSize", ""), queue("short", 2), ""},
-	} {
-		queues := []v1alpha2.MiniClusterQueue{queue("longer", 4, func(q *v1alpha2.MiniClusterQueue) { q.Spec.Suspended = true }), tc.queue}
-		if got := better(tc.mc, &own, queues, map[string]string{"team": "a"}); got != tc.want {
-			t.Errorf("%s: got %q, want %q", name, got, tc.want)
-		}
-	}
-}
-
 func TestExplain(t *testing.T) {
 	s, _ := session("")
 	queue := &v1alpha2.MiniClusterQueue{}
@@ -519,24 +473,22 @@ func TestExplain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mc    *v1alpha2.MiniCluster
 		queue *v1alpha2.MiniClusterQueue
-		other string
 		want  []string
 	}{
-		"waits":            {queued, nil, "", []string{"lmp is Queued: Because.", "Reason: NoRoom.", "a minSize below 4", "a deadlineSeconds"}},
-		"its place":        {queued, queue, "", []string{"It is number 8 of 9 in queue research, after /a, /b, /c, /d, /e, and 2 more."}},
-		"no place":         {queued, two, "", []string{"\n2 MiniClusters wait in queue default.\n"}},
-		"alone":            {queued, alone, "", []string{"\nNo other MiniCluster waits in queue default.\n"}},
-		"a closed queue":   {queued, closed, "", []string{"Queue research is suspended: it starts nothing."}},
-		"far behind":       {life("JobMiniClusterReady=!Queued"), &v1alpha2.MiniClusterQueue{}, "", []string{"lists the first 0"}},
-		"suspended":        {life("JobMiniClusterReady=!Suspended"), nil, "", []string{"kubectl minicluster resume lmp"}},
-		"rejected":         {life("JobMiniClusterReady=!Rejected"), nil, "", []string{"a change of the spec"}},
-		"finished":         {life("JobMiniClusterReady=Succeeded"), nil, "", []string{"lmp is Succeeded: Because."}},
-		"nobody looked":    {life(), nil, "", []string{"lmp is New."}},
-		"never fits":       {waitsFor("NeverFits", "Needs room for 4 brokers; the whole cluster of 3 nodes has room for 3"), nil, "", []string{"help: a minSize below 4, if the command can run with fewer brokers; smaller requests"}},
-		"another queue":    {queued, queue, "short, in which 0 wait", []string{"; queue short, in which 0 wait."}},
-		"waits for a size": {life("JobMiniClusterReady=!Queued", "Admitted=!WaitingForSize"), nil, "", []string{"elastic.waitForSize"}},
+		"waits":            {queued, nil, []string{"lmp is Queued: Because.", "Reason: NoRoom.", "a minSize below 4", "a deadlineSeconds"}},
+		"its place":        {queued, queue, []string{"It is number 8 of 9 in queue research, after /a, /b, /c, /d, /e, and 2 more."}},
+		"no place":         {queued, two, []string{"\n2 MiniClusters wait in queue default.\n"}},
+		"alone":            {queued, alone, []string{"\nNo other MiniCluster waits in queue default.\n"}},
+		"a closed queue":   {queued, closed, []string{"Queue research is suspended: it starts nothing."}},
+		"far behind":       {life("JobMiniClusterReady=!Queued"), &v1alpha2.MiniClusterQueue{}, []string{"lists the first 0"}},
+		"suspended":        {life("JobMiniClusterReady=!Suspended"), nil, []string{"kubectl minicluster resume lmp"}},
+		"rejected":         {life("JobMiniClusterReady=!Rejected"), nil, []string{"a change of the spec"}},
+		"finished":         {life("JobMiniClusterReady=Succeeded"), nil, []string{"lmp is Succeeded: Because."}},
+		"nobody looked":    {life(), nil, []string{"lmp is New."}},
+		"never fits":       {waitsFor("NeverFits", "Needs room for 4 brokers; the whole cluster of 3 nodes has room for 3"), nil, []string{"help: a minSize below 4, if the command can run with fewer brokers; smaller requests"}},
+		"waits for a size": {life("JobMiniClusterReady=!Queued", "Admitted=!WaitingForSize"), nil, []string{"elastic.waitForSize"}},
 	} {
-		got := strings.Join(explain(tc.mc, tc.queue, choice{better: tc.other}, s), "\n")
+		got := strings.Join(explain(tc.mc, tc.queue, nil, s), "\n")
 		for _, want := range tc.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: %q is not in:\n%s", name, want, got)

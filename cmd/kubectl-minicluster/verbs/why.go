@@ -33,14 +33,14 @@ func why(ctx context.Context, s *access.Session, c client.Reader, key client.Obj
 		return err
 	}
 	var queue *v1alpha2.MiniClusterQueue
-	var others choice
+	var open []string
 	var denied error
 	if waits(mc) {
 		var counted bool
 		queue, counted, denied = queueOf(ctx, c, state.QueueOf(mc))
 		denied = client.IgnoreNotFound(denied)
-		if denied == nil {
-			if others, err = otherQueues(ctx, c, mc, queue); err != nil {
+		if denied == nil && refused[condition(mc, v1alpha2.ConditionAdmitted).Reason].named {
+			if open, err = openQueues(ctx, c, mc); err != nil {
 				return err
 			}
 		}
@@ -48,7 +48,7 @@ func why(ctx context.Context, s *access.Session, c client.Reader, key client.Obj
 			queue = nil
 		}
 	}
-	for _, line := range explain(mc, queue, others, s) {
+	for _, line := range explain(mc, queue, open, s) {
 		fmt.Fprintln(s.Out, access.PlainLine(line))
 	}
 	if denied != nil {
@@ -57,30 +57,21 @@ func why(ctx context.Context, s *access.Session, c client.Reader, key client.Obj
 	return nil
 }
 
-// choice are the queues that a user may choose in place of the queue of a MiniCluster.
-type choice struct {
-	better string   // the queue in which the MiniCluster may start sooner, and who waits there; "" if there is none
-	open   []string // all queues that serve the namespace of the MiniCluster
-}
-
-// otherQueues are the queues that a user may choose. There is none if the user may not list queues.
-func otherQueues(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster, own *v1alpha2.MiniClusterQueue) (choice, error) {
+// openQueues are the names of the queues that serve the namespace of a MiniCluster. There is none if the user may not list
+// queues.
+func openQueues(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster) ([]string, error) {
 	var queues v1alpha2.MiniClusterQueueList
 	namespace := &corev1.Namespace{}
 	if err := c.List(ctx, &queues); err != nil {
-		return choice{}, ignoreForbidden(err)
+		return nil, ignoreForbidden(err)
 	}
 	if err := c.Get(ctx, client.ObjectKey{Name: mc.Namespace}, namespace); err != nil && !apierrors.IsForbidden(err) {
-		return choice{}, err
+		return nil, err
 	}
-	open := slices.DeleteFunc(names(queues.Items), func(name string) bool {
+	return slices.DeleteFunc(names(queues.Items), func(name string) bool {
 		i := slices.IndexFunc(queues.Items, func(q v1alpha2.MiniClusterQueue) bool { return q.Name == name })
 		return i >= 0 && (queues.Items[i].Spec.Suspended || state.Barred(&queues.Items[i], mc.Namespace, namespace.Labels) != "")
-	})
-	if own == nil { // its queue does not exist
-		return choice{open: open}, nil
-	}
-	return choice{better(mc, own, queues.Items, namespace.Labels), open}, nil
+	}), nil
 }
 
 func ignoreForbidden(err error) error {
@@ -99,12 +90,12 @@ func headline(mc *v1alpha2.MiniCluster, state string) string {
 }
 
 // explain are the sentences about a MiniCluster. queue is nil if it cannot be read.
-func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, others choice, s *access.Session) []string {
+func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, open []string, s *access.Session) []string {
 	state, now := stateOf(mc), s.Clock.Now()
 	first := headline(mc, state)
 	switch state {
 	case v1alpha2.StateQueued:
-		return append([]string{first}, explainWaiting(mc, queue, others, s)...)
+		return append([]string{first}, explainWaiting(mc, queue, open, s)...)
 	case v1alpha2.StateSuspended:
 		return []string{first, "What helps: kubectl minicluster resume " + mc.Name}
 	case v1alpha2.StateRejected:
@@ -123,7 +114,7 @@ func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, others 
 }
 
 // explainWaiting says who is ahead of a MiniCluster that waits for nodes, and what would help.
-func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, others choice, s *access.Session) []string {
+func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, open []string, s *access.Session) []string {
 	reason := condition(mc, v1alpha2.ConditionAdmitted).Reason
 	lines := []string{fmt.Sprintf("Reason: %s. It has waited for %s.", reason, duration.HumanDuration(s.Clock.Now().Sub(mc.CreationTimestamp.Time)))}
 	if queue != nil {
@@ -145,11 +136,8 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 	case v1alpha2.ReasonNodesTimedOut, v1alpha2.ReasonNodesFailed, v1alpha2.ReasonNodesExpired, v1alpha2.ReasonNodesRevoked:
 		help = append(help, "what the autoscaler says about its node groups and limits")
 	}
-	if what := helpFor(mc, queue, others.open); what != "" {
+	if what := helpFor(mc, queue, open); what != "" {
 		help = append(help, what)
-	}
-	if others.better != "" {
-		help = append(help, "queue "+others.better)
 	}
 	if len(help) > 0 {
 		lines = append(lines, "What would help: "+strings.Join(help, "; ")+".")
@@ -160,16 +148,15 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 // refused are the reasons of MiniClusters that their queue, a quota or a volume does not let start, and what helps.
 var refused = map[string]struct {
 	help  func(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) string
-	other bool // another queue may help
 	named bool // the queues that serve the namespace are named
 }{
-	v1alpha2.ReasonQueueFull:        {help: text("time: it starts when enough MiniClusters of its queue have ended"), other: true},
-	v1alpha2.ReasonUserLimit:        {help: text("time: it starts when enough MiniClusters of its user in its queue have ended"), other: true},
-	v1alpha2.ReasonTooLargeForQueue: {help: text("fewer or smaller brokers"), other: true},
-	v1alpha2.ReasonDeadlineTooLong:  {help: shorter, other: true},
+	v1alpha2.ReasonQueueFull:        {help: text("time: it starts when enough MiniClusters of its queue have ended")},
+	v1alpha2.ReasonUserLimit:        {help: text("time: it starts when enough MiniClusters of its user in its queue have ended")},
+	v1alpha2.ReasonTooLargeForQueue: {help: text("fewer or smaller brokers")},
+	v1alpha2.ReasonDeadlineTooLong:  {help: shorter},
 	v1alpha2.ReasonNoSuchQueue:      {help: text("a queue that exists, by submit -q"), named: true},
-	v1alpha2.ReasonQueueSuspended:   {help: administrator, other: true},
-	v1alpha2.ReasonNotAllowed:       {help: text("a queue for the namespace, by submit -q"), other: true, named: true},
+	v1alpha2.ReasonQueueSuspended:   {help: administrator, named: true},
+	v1alpha2.ReasonNotAllowed:       {help: text("a queue for the namespace, by submit -q"), named: true},
 	v1alpha2.ReasonQuotaExceeded: {help: text("brokers within the ResourceQuotas of the namespace, by kubectl describe quota; a larger quota; " +
 		"or time, until others in the namespace have ended")},
 	v1alpha2.ReasonWaitingForVolume: {help: text("the claim, the volume or the StorageClass that the message names, by kubectl describe pvc")},
@@ -180,7 +167,7 @@ func text(help string) func(*v1alpha2.MiniCluster, *v1alpha2.MiniClusterQueue) s
 }
 
 func administrator(mc *v1alpha2.MiniCluster, _ *v1alpha2.MiniClusterQueue) string {
-	return "the administrator of queue " + state.QueueOf(mc)
+	return "the administrator of queue " + state.QueueOf(mc) + ", or another queue, by submit -q"
 }
 
 // shorter says which times the queue of a MiniCluster allows. queue is nil if it cannot be read.
@@ -230,32 +217,6 @@ func smaller(mc *v1alpha2.MiniCluster, reason string) string {
 		return ""
 	}
 	return fmt.Sprintf("a minSize below %d, if the command can run with fewer brokers", mc.Spec.MinSize)
-}
-
-// better names a queue in which fewer wait than in the MiniCluster's own; "" if there is none. Without room, only a queue
-// helps that may take nodes back, since it has less than it deserves.
-func better(mc *v1alpha2.MiniCluster, own *v1alpha2.MiniClusterQueue, queues []v1alpha2.MiniClusterQueue, namespace map[string]string) string {
-	reason := condition(mc, v1alpha2.ConditionAdmitted).Reason
-	if reason != v1alpha2.ReasonNoRoom && reason != v1alpha2.ReasonWaitingForTurn && !refused[reason].other {
-		return ""
-	}
-	var found *v1alpha2.MiniClusterQueue
-	for i := range queues {
-		q := &queues[i]
-		switch {
-		case q.Name == state.QueueOf(mc), q.Spec.Suspended, state.Barred(q, mc.Namespace, namespace) != "",
-			state.TooLong(mc, q.Name, state.Deadlines(q)) != "",
-			!refused[reason].other && q.Status.Pending >= own.Status.Pending,
-			reason == v1alpha2.ReasonNoRoom && access.Part(q.Status.Share) >= access.Part(q.Status.Deserved),
-			found != nil && found.Status.Pending <= q.Status.Pending:
-		default:
-			found = q
-		}
-	}
-	if found == nil {
-		return ""
-	}
-	return fmt.Sprintf("%s, in which %d wait", found.Name, found.Status.Pending)
 }
 
 // mostAhead is how many of those ahead are named.
