@@ -53,7 +53,8 @@ func arguments(name string, args []string) []string {
 func run(ctx context.Context, args []string, s *access.Session) error {
 	root := newRoot(s)
 	root.SetArgs(args)
-	return root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
+	return access.Hint(cmd, err)
 }
 
 // newRoot returns the command with all verbs.
@@ -72,7 +73,7 @@ func newRoot(s *access.Session) *cobra.Command {
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.ErrOut)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return access.Usagef("%w", err) })
+	root.SetFlagErrorFunc(access.FlagError)
 	s.Flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(verbs.New(s, check)...)
 	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s, run), dashboard.New(s), newRender(s), newMigrate(s), newOptions())

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 )
@@ -29,6 +30,8 @@ const (
 type ExitError struct {
 	Code int
 	Err  error
+
+	usage bool // of an invalid command line
 }
 
 func (e *ExitError) Error() string {
@@ -42,7 +45,23 @@ func (e *ExitError) Unwrap() error { return e.Err }
 
 // Usagef returns the error of an invalid command line.
 func Usagef(format string, args ...any) error {
-	return &ExitError{CodeUsage, fmt.Errorf(format+"; try kubectl minicluster --help", args...)}
+	return &ExitError{Code: CodeUsage, Err: fmt.Errorf(format, args...), usage: true}
+}
+
+// Hint names the help of a verb after the error of its invalid command line. Other errors stay as they are.
+func Hint(cmd *cobra.Command, err error) error {
+	if exit := new(ExitError); !errors.As(err, &exit) || !exit.usage {
+		return err
+	}
+	return fmt.Errorf("%w; try %s --help", err, cmd.CommandPath())
+}
+
+// FlagError is the error of flags that cannot be read.
+func FlagError(cmd *cobra.Command, err error) error {
+	if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) && invalid.GetFlag().Shorthand == "n" { // that of kubectl
+		return Usagef("-n %s: -n is --%s of %s; for a namespace use --namespace=%s", invalid.GetValue(), invalid.GetFlag().Name, cmd.Name(), invalid.GetValue())
+	}
+	return Usagef("%w", err)
 }
 
 // NoArgs is the check of a verb without arguments.

@@ -24,7 +24,7 @@ func TestSubmitTasks(t *testing.T) {
 		"one for each node":    {"", []string{"-N16", "-n0"}, 0},
 		"tasks of each node":   {"", []string{"-N16", "--ntasks-per-node=7"}, 112},
 		"a launcher":           {"", []string{"-N16", "--launcher"}, -1},
-		"nothing to run":       {"", []string{"-N16", " "}, -1},
+		"nothing to run":       {"", []string{"-N16", "--", " "}, -1},
 		"a file as it is":      {with("  tasks: 30"), nil, 30},
 		"a file with more":     {with("  tasks: 28"), []string{"-N16"}, 112},
 		"a file with fewer":    {with("  tasks: 28"), []string{"-N2"}, 14},
@@ -62,7 +62,7 @@ func TestCost(t *testing.T) {
 		"asks for 4 nodes with one task on each node.":                                                {[]string{"-N4", "-n0", "--exclusive"}, false, false},
 		"asks for 4 nodes, and on each node for cpu 8.":                                               {[]string{"-N4", "--launcher", "--cpu=8"}, false, false},
 	} {
-		mc, err := submitted("", append([]string{"--image=x", "lmp"}, tc.args...)...)
+		mc, err := submitted("", append(append([]string{"--image=x"}, tc.args...), "--", "lmp")...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,19 +31,17 @@ func newExec(s *access.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "exec NAME [-t] -- COMMAND [ARGUMENT...]", Short: "Run a command in the Flux instance of a MiniCluster that runs", ValidArgsFunction: completeNames(s, 1),
 		Example: "  kubectl minicluster exec lammps -- flux resource list\n  kubectl minicluster exec lammps -t -- flux top",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 || cmd.ArgsLenAtDash() != 1 {
-				return access.Usagef("name one MiniCluster, and a command after --")
-			}
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 || cmd.ArgsLenAtDash() != 1 {
+				return access.Usagef("name a MiniCluster, and a command after --")
+			}
 			if !input {
 				s.In = strings.NewReader("")
 			}
 			return execute(cmd.Context(), s, args[0], args[1:], tty)
 		},
 	}
+	takesCommand(cmd, 1, "exec lammps -- flux resource list")
 	cmd.Long = cmd.Short + ": in the lead's container. The exit code is that of the command."
 	cmd.Flags().BoolVarP(&tty, "tty", "t", false, "give the command a terminal")
 	cmd.Flags().BoolVarP(&input, "stdin", "i", true, "give the command the input of this program")

@@ -68,6 +68,7 @@ word, which is taken as it is.`,
 		RunE:    func(cmd *cobra.Command, args []string) error { return m.run(cmd, args) },
 	}
 	m.flags(cmd)
+	takesCommand(cmd, 0, "submit -N 4 --image=lammps -- lmp -in in.lj; a file follows -f")
 	access.Complete(cmd, "queue", completeQueues(s))
 	access.Complete(cmd, "dry-run", access.Choices("none", "client", "server"))
 	output(cmd, &m.format, "", "json", "yaml", "name")

@@ -6,6 +6,7 @@
 package verbs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -49,6 +50,23 @@ func one(_ *cobra.Command, args []string) error {
 		return nil
 	}
 	return access.Usagef("name one MiniCluster, and not %d", len(args))
+}
+
+// takesCommand makes a verb take a command after --, behind so many other words.
+func takesCommand(cmd *cobra.Command, words int, example string) {
+	before := func(cmd *cobra.Command) error {
+		all, at := cmd.Flags().Args(), cmd.ArgsLenAtDash()
+		if at < 0 {
+			at = len(all)
+		}
+		if at <= words {
+			return nil
+		}
+		return access.Usagef("%q is before --, and the command follows --: %s", all[words], example)
+	}
+	cmd.Args = func(cmd *cobra.Command, _ []string) error { return before(cmd) }
+	// A flag that the verb does not know may be the command's.
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cmp.Or(before(cmd), access.FlagError(cmd, err)) })
 }
 
 // find returns a client, and the key of a MiniCluster.
