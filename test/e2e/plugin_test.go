@@ -108,7 +108,7 @@ func TestPlugin(t *testing.T) {
 
 	p.expectWith(endless, 0, []string{"submit", "-f", "-", "--name=first", "-N3", "-n12", "-t1h", "-lsweep=a", "--", "lmp", "-in", "in file"}, "minicluster.flux-framework.org/first created",
 		"asks for 3 nodes with 12 tasks")
-	p.expect(0, []string{"wait", "first", "--for=running", "--timeout=5m"})
+	p.expect(0, []string{"wait", "first", "--for=running", "--timeout=5m"}, "first is Running: 3 of 3 brokers up")
 	p.expect(0, []string{"list"}, "NAME QUEUE USER STATE TIME NODES NODELIST(REASON)", "first "+s.namespace+" "+s.namespace+" Running")
 	p.expect(0, []string{"list", "-l", "sweep=b"}, "There is no MiniCluster.")
 	p.expect(0, []string{"list", "-o", "name", "-lsweep=a"}, "minicluster.flux-framework.org/first")
@@ -179,7 +179,7 @@ func TestPlugin(t *testing.T) {
 	p.expect(0, []string{"resume", "second"}, "second resumed")
 	p.expect(0, []string{"resize", "first", "2"}, "first resized to 2", "SizeIgnored: The size of 2 counts from the next start")
 	p.expect(0, []string{"cancel", "first", "mc/second", "lost"}, "first deleted", "second deleted")
-	p.expect(0, []string{"wait", "first", "--for=deleted"})
+	p.expect(0, []string{"wait", "first", "--for=deleted"}, "first deleted")
 }
 
 // The program ends with the exit code of the command, or says why there is none.

@@ -31,10 +31,13 @@ func newWait(s *access.Session) *cobra.Command {
 			if !slices.Contains(goals, goal) {
 				return access.Usagef("--for=%s: it has to be one of %s", goal, strings.Join(goals, ", "))
 			}
-			return await(ctx, s, c, key, goal, timeout)
+			if err := await(ctx, s, c, key, goal, timeout); err != nil || goal != "deleted" {
+				return err
+			}
+			return say(s, key, "deleted")
 		})
 	cmd.Long = `Wait until a MiniCluster has nodes (admitted), its command runs (running) or has ended (finished), or the MiniCluster
-is gone (deleted). The state and the reason are printed whenever they change.
+is gone (deleted). The state and the reason are printed whenever they change, the state that was waited for last.
 
 The exit code of --for=finished is that of the command. It is 1 if the command never ran or its exit code is not known,
 and 124 after --timeout. A MiniCluster that is rejected, that never fits the cluster (NeverFits), or that ends before it
@@ -65,8 +68,13 @@ func await(ctx context.Context, s *access.Session, c client.WithWatch, key clien
 		return nil
 	}
 	t := &teller{Session: s, state: stateOf(mc)}
-	err = follow(ctx, s, c, mc, func(mc *v1alpha2.MiniCluster) (bool, error) { return t.look(mc, goal) },
-		client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
+	err = follow(ctx, s, c, mc, func(mc *v1alpha2.MiniCluster) (bool, error) {
+		done, err := t.look(mc, goal)
+		if done && err == nil && goal != "deleted" {
+			t.tell(mc)
+		}
+		return done, err
+	}, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
 	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
 		return &access.ExitError{Code: access.CodeTimeout, Err: fmt.Errorf("%s is %s after %s", key.Name, t.state, timeout)}
 	}
@@ -122,7 +130,7 @@ func (t *teller) tell(mc *v1alpha2.MiniCluster) bool {
 	if reasonOf(mc) == "" && (now == stateNew || now == v1alpha2.StateQueued) {
 		return false
 	}
-	if reason := whyOf(mc); reason != "" {
+	if reason := whyOf(mc); reason != "" && reason != now {
 		now += " (" + reason + ")"
 	}
 	if now != t.told {

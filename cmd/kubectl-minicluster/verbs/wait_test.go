@@ -54,16 +54,18 @@ func seen(end context.CancelFunc, lives ...*v1alpha2.MiniCluster) client.WithWat
 // silent is a MiniCluster that waits, before the scheduler has looked at it.
 func silent() *v1alpha2.MiniCluster { return waitsFor("WaitingForTurn", "") }
 
-// A wait prints the state and its reason when either changes, and not when the message alone does.
+// A wait prints the state and its reason when either changes, and not when the message alone does. The last state is the
+// goal.
 func TestWaitTells(t *testing.T) {
 	running := life("JobMiniClusterReady=Running")
 	finished := life("JobMiniClusterReady=Succeeded", "Finished=Succeeded")
 	for goal, want := range map[string]string{
-		"finished": "lmp is Queued (NoRoom): Needs 4.\nlmp is Queued (WaitingForTurn): Waits.\nlmp is Running: Because.\n",
-		"running":  "lmp is Queued (NoRoom): Needs 4.\nlmp is Queued (WaitingForTurn): Waits.\n",
+		"finished": "lmp is Queued (NoRoom): Needs 4.\nlmp is Queued (WaitingForTurn): Waits.\nlmp is Running: Because.\nlmp is Succeeded: Because.\n",
+		"running":  "lmp is Queued (NoRoom): Needs 4.\nlmp is Queued (WaitingForTurn): Waits.\nlmp is Running: Because.\n",
+		"deleted":  "",
 	} {
 		s, out := session("")
-		c := seen(nil, life(), silent(), waitsFor("NoRoom", "Needs 4"), waitsFor("NoRoom", "Needs 4, soon"), waitsFor("WaitingForTurn", "Waits"), running, finished)
+		c := seen(nil, life(), silent(), waitsFor("NoRoom", "Needs 4"), waitsFor("NoRoom", "Needs 4, soon"), waitsFor("WaitingForTurn", "Waits"), running, finished, gone(finished))
 		if err := await(t.Context(), s, c, client.ObjectKey{Name: "lmp"}, goal, 0); err != nil || out.String() != want {
 			t.Errorf("%s: %v, %q, want %q", goal, err, out, want)
 		}
