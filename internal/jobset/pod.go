@@ -196,7 +196,7 @@ func fluxContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 }
 
 // Periods of the probes in seconds. The startup probe is frequent, so that a pod is ready at once.
-// It ends then. Later probes are rare, since each takes CPU time from the command (docs/testing.md).
+// It ends then. Later probes are rare, since each runs a program beside the command, on its cores.
 const (
 	startupPeriod = 1
 	// watchPeriod is for brokers whose readiness the controller waits for: followers that may have to leave, and a lead that
