@@ -61,6 +61,8 @@ type request struct {
 	fluxion.Gang
 	domains *domains // nil for a gang that may be anywhere
 	ask     state.Ask
+	// usable are the nodes that the gang could use; nil until they are looked for.
+	usable fluxion.Bitmap
 }
 
 // room is a queue.Room on a graph of its own.
@@ -186,8 +188,12 @@ func (r *room) request(id string) *request {
 	if asked {
 		return known
 	}
-	if ask, ok := r.askOf(id); ok {
-		known = &request{r.layout.gangOf(r.graph, ask), r.layout.domainsOf(r.graph, ask.Domains), ask}
+	ask, ok := anyAsk(), id == ""
+	if !ok {
+		ask, ok = r.askOf(id)
+	}
+	if ok {
+		known = &request{Gang: r.layout.gangOf(r.graph, ask), domains: r.layout.domainsOf(r.graph, ask.Domains), ask: ask}
 		known.Job = id
 	}
 	r.requests[id] = known

@@ -26,6 +26,16 @@ func (b Bitmap) Has(node int) bool {
 	return node >= 0 && node/64 < len(b) && b[node/64]&(1<<(node%64)) != 0
 }
 
+// Meets reports whether a node is in both sets.
+func (b Bitmap) Meets(other Bitmap) bool {
+	for i := range min(len(b), len(other)) {
+		if b[i]&other[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // window is the part of the set from the first node on, as one word.
 func (b Bitmap) window(first int32) uint64 {
 	word, shift := int(first/64), uint(first%64)

@@ -3,7 +3,10 @@
 
 package fluxion
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Room is the room of a node for pods of a gang, for callers that choose nodes
 // themselves.
@@ -54,6 +57,32 @@ func (g *Graph) Usable(gang Gang) Bitmap {
 		}
 	}
 	return nodes
+}
+
+// AmountIn is how much of a resource is free on the nodes of a graph that are up and that could hold a pod of the gang, and how
+// much of it these nodes have in all, without some nodes. Nothing is free of a node that a pod has alone.
+func (gang *Gang) AmountIn(g *Graph, resource string, without Bitmap) (free, all int64) {
+	m := g.match(gang)
+	index, known := slices.BinarySearch(m.resources, resource)
+	whole, _ := slices.BinarySearch(m.resources, WholeNode)
+	if !known {
+		return 0, 0
+	}
+	for i, page := range g.nodes.pages {
+		can := m.feasible(int32(i)) &^ without.window(m.first[i])
+		for c := range page.classes {
+			class := &page.classes[c]
+			nodes, has := int64(bits.OnesCount64(class.nodes&can)), m.model(class.model)
+			if class.down != "" || m.pods.fits(has) == 0 {
+				continue
+			}
+			all += nodes * has[index]
+			if left := page.left(c); left[whole] > 0 {
+				free += nodes * max(left[index], 0)
+			}
+		}
+	}
+	return free, all
 }
 
 // domainsOf are the domains of a page, by level.

@@ -34,6 +34,12 @@ func (plenty) CouldHold(string, []int) bool  { return true }
 
 func (plenty) CouldHoldBeside(string, []int, []string) bool { return false }
 
+func (plenty) Amount(string, string, string) (free, all int64) {
+	return queue.MaxAmount, queue.MaxAmount
+}
+func (plenty) Elsewhere(string, string) []int { return nil }
+func (plenty) Meet(string, string) bool       { return true }
+
 func (plenty) Why(string, []int) string        { return "" }
 func (plenty) Grow(string, int) []elastic.Pod  { return nil }
 func (plenty) Keep(string)                     {}

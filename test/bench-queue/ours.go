@@ -186,6 +186,19 @@ func (r *room) CouldHold(_ string, sizes []int) bool { return slices.Min(sizes) 
 // CouldHoldBeside: every gang can use every node.
 func (r *room) CouldHoldBeside(string, []int, []string) bool { return false }
 
+// Amount: a node has one of everything.
+func (r *room) Amount(_, _, other string) (free, all int64) {
+	if other != "" {
+		return 0, 0
+	}
+	return int64(r.free), int64(r.nodes)
+}
+
+// Elsewhere and Meet: every gang can use every node.
+func (r *room) Elsewhere(string, string) []int { return nil }
+
+func (r *room) Meet(string, string) bool { return true }
+
 func (r *room) Why(_ string, sizes []int) string {
 	if slices.Min(sizes) <= r.free {
 		return ""

@@ -29,7 +29,6 @@ const (
 	ofValues  = "only values, which are read together"
 	oneGraph  = "each of these methods changes the graph or reads it together with the accounts"
 	ofRules   = "the rules of life read all that was observed; a method is a question that several rules ask"
-	oneRoom   = "the queue asks all of one snapshot"
 	toSplit   = "still to be split into parts"
 )
 
@@ -57,9 +56,6 @@ var larger = map[string]struct {
 	"pkg/elastic/life.Observation: methods":           {90, ofRules},
 	"pkg/elastic/life.Policy: fields":                 {22, ofRules},
 	"pkg/elastic/queue.Gang: fields":                  {27, ofValues},
-	"pkg/elastic/queue.Room: methods of an interface": {13, oneRoom},
-	"pkg/elastic/queue.clusterState: methods":         {35, toSplit},
-	"pkg/elastic/queue.cycle: fields":                 {21, toSplit},
 	"pkg/elastic/queue.cycle: methods":                {103, toSplit},
 	"pkg/elastic/queue.entry: fields":                 {29, toSplit},
 	"pkg/fluxion.Graph: methods":                      {42, toSplit},

@@ -111,7 +111,7 @@ func (c *cycle) admit(e *entry, action string) bool {
 	if most, known := c.atMost[e.class]; known && most < size {
 		return false
 	}
-	if c.state.allowed(e.user, e.Requests, 1, size) < size {
+	if c.state.allowed(&e.Gang, e.user, 1, size) < size {
 		return false
 	}
 	if fits := e.fitsIn(c.state.room, size); fits < size {

@@ -13,10 +13,11 @@ import (
 
 // enqueue sorts out the gangs that cannot start whatever ends, so that they block nobody.
 func (c *cycle) enqueue() {
-	holds := map[string][2]int{} // by class: a size that fits, and one that does not
+	holds := map[string][2]int{}  // by class: a size that fits, and one that does not
+	most := map[string][2]int64{} // by queue, class and resource
 	for _, q := range c.queues {
 		for _, e := range q.all {
-			c.sortOut(e, holds)
+			c.sortOut(e, holds, most)
 		}
 		c.takeTurns(q)
 		for _, e := range q.all {
@@ -30,8 +31,8 @@ func (c *cycle) enqueue() {
 	}
 }
 
-func (c *cycle) sortOut(e *entry, holds map[string][2]int) {
-	refused := c.refusal(e)
+func (c *cycle) sortOut(e *entry, holds map[string][2]int, most map[string][2]int64) {
+	refused := c.refusal(e, most)
 	if refused.Verdict == "" && !c.couldHold(e, holds) {
 		refused = elastic.Refusal{Verdict: elastic.NeverFits, Message: c.base.Why(e.ID, []int{e.allowed.Least()}) + c.whyNoneCome(e)}
 	}
@@ -39,7 +40,7 @@ func (c *cycle) sortOut(e *entry, holds map[string][2]int) {
 }
 
 // refusal says why a gang may not start in its queue; empty if it may.
-func (c *cycle) refusal(e *entry) elastic.Refusal {
+func (c *cycle) refusal(e *entry, most map[string][2]int64) elastic.Refusal {
 	switch q := e.queue; {
 	case !q.known:
 		return elastic.Refuse(elastic.NoSuchQueue, "there is no queue "+q.Name)
@@ -48,7 +49,7 @@ func (c *cycle) refusal(e *entry) elastic.Refusal {
 	case q.Suspended:
 		return elastic.Refuse(elastic.QueueSuspended, fmt.Sprintf("queue %s is suspended", q.Name))
 	}
-	return elastic.Refuse(elastic.TooLargeForQueue, cmp.Or(c.tooLarge(e), e.tooManyForUser(), c.tooMuchPromised(e)))
+	return elastic.Refuse(elastic.TooLargeForQueue, cmp.Or(c.tooLarge(e), e.tooManyForUser(), c.tooMuchPromised(e, most)))
 }
 
 // tooLarge says which capacity of the queue is too small for a gang; "" if none is.
@@ -64,20 +65,19 @@ func (c *cycle) tooLarge(e *entry) string {
 
 // tooMuchPromised says which guarantees of other queues leave too little for a gang; "" if none
 // do.
-func (c *cycle) tooMuchPromised(e *entry) string {
+func (c *cycle) tooMuchPromised(e *entry, most map[string][2]int64) string {
 	for _, name := range c.state.guaranteed {
-		if e.Requests[name] == 0 {
+		need, kind := times(e.Requests[name], e.allowed.Least()), e.queue.Name+"/"+name+"/"+e.class
+		if need == 0 {
 			continue
 		}
-		var promised int64
-		for _, other := range c.queues {
-			if other != e.queue {
-				promised = bounded(promised + other.Guarantee[name])
-			}
+		known, asked := most[kind]
+		if !asked {
+			known[0], known[1] = c.mostOf(e, name)
+			most[kind] = known
 		}
-		need, total := times(e.Requests[name], e.allowed.Least()), bounded(c.total[name]+e.mostToCome(name))
-		if promised > 0 && need > max(total-promised, e.queue.Guarantee[name]) && need <= total {
-			return fmt.Sprintf("needs %s%s, of %s in all %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, total), c.amount(name, promised))
+		if all, left := known[0], known[1]; left < all && need > left && need <= all {
+			return fmt.Sprintf("needs %s%s, of %s in all %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, all), c.amount(name, all-left))
 		}
 	}
 	return ""

@@ -234,9 +234,21 @@ func (r *Running) Stay(until time.Time) Stay {
 // Room is what is free at one moment, and who holds the rest. It knows running and waiting gangs
 // by their ID. A change to one snapshot changes no other.
 type Room interface {
-	// Place takes nodes for the largest of the sizes that fits, and returns one per broker by
-	// rank; nil if none fits.
-	Place(id string, sizes []int) []string
+	Capacity
+	Kinds
+	Changes
+	// With is a copy that also has nodes that could come for the gangs of a queue, up and empty: so many
+	// of each of the queue's shapes. It replaces what an earlier With added for the queue, which has no more of any
+	// shape.
+	With(queue string, nodes []int) Room
+	// Victims are the n ranks of a gang that are best to leave, rising. The lead never leaves.
+	Victims(id string, n int) []int
+	// Snapshot is a copy for trials. A copy is cheap.
+	Snapshot() Room
+}
+
+// Capacity is for how many pods of waiting gangs there is room.
+type Capacity interface {
 	// Fits is the number of pods of a waiting gang for which there is room, at most limit.
 	Fits(id string, limit int) int
 	// CouldHold reports whether the gang would fit at one of the sizes if the cluster were empty, every
@@ -246,27 +258,37 @@ type Room interface {
 	CouldHoldBeside(id string, sizes []int, others []string) bool
 	// FitsApart is Fits with no more than one pod of the gang on each node.
 	FitsApart(id string, limit int) int
-	// With is a copy that also has nodes that could come for the gangs of a queue, up and empty: so many
-	// of each of the queue's shapes. It replaces what an earlier With added for the queue, which has no more of any
-	// shape.
-	With(queue string, nodes []int) Room
 	// Why says in a sentence why the gang does not fit at one of the sizes, who holds the nodes
 	// and what would have to end; "" if it fits. Why is slower than the other methods.
 	Why(id string, sizes []int) string
+}
+
+// Kinds are on which nodes gangs could run.
+type Kinds interface {
+	// Amount is how much of a resource is free on the nodes that a gang can use now, and how much of it they have in all,
+	// without the nodes that another gang could use; "" is no other. The gang "" selects no nodes and tolerates no taints.
+	Amount(resource, id, other string) (free, all int64)
+	// Elsewhere are the ranks of another gang on nodes that a gang could not use if they were up and empty, rising.
+	Elsewhere(id, other string) []int
+	// Meet reports whether two gangs could use the same node.
+	Meet(id, other string) bool
+}
+
+// Changes are what gangs get and leave.
+type Changes interface {
+	// Place takes nodes for the largest of the sizes that fits, and returns one per broker by
+	// rank; nil if none fits.
+	Place(id string, sizes []int) []string
 	// Grow gives a gang up to n more pods and returns them: first its lowest ranks without a
 	// node, then new ranks.
 	Grow(id string, n int) []elastic.Pod
 	// Keep keeps Grow off the nodes that could hold a pod of a waiting gang if every node were up
 	// and empty.
 	Keep(id string)
-	// Victims are the n ranks of a gang that are best to leave, rising. The lead never leaves.
-	Victims(id string, n int) []int
 	// Shrink frees the nodes of some ranks of a gang.
 	Shrink(id string, ranks []int)
 	// Release frees all nodes of a gang.
 	Release(id string)
-	// Snapshot is a copy for trials. A copy is cheap.
-	Snapshot() Room
 }
 
 // Decision is the verdict on one waiting gang.

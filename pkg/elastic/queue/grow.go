@@ -160,7 +160,7 @@ func (c *cycle) worthRestart(r *run, more int) bool {
 // growOne gives a gang all free nodes, up to a size that it may have.
 func (c *cycle) growOne(r *run) {
 	has := len(r.Ranks)
-	want := c.state.allowed(r.user, r.Requests, 0, max(r.Max-has, 0))
+	want := c.state.allowed(&r.Gang, r.user, 0, max(r.Max-has, 0))
 	if want == 0 {
 		return
 	}

@@ -85,8 +85,10 @@ func (c *cycle) needsNothing(head *entry) bool {
 	if head.provided {
 		return true
 	}
-	least := head.least()
-	head.provided = c.afterLeaving.fits(head, least) >= least && c.afterLeaving.sparesGuarantees(head) && c.afterLeaving.place(head, least) != nil
+	least, with := head.least(), c.afterLeaving.snapshot()
+	if head.provided = with.fits(head, least) >= least && with.sparesGuarantees(head) && with.place(head, least) != nil; head.provided {
+		c.afterLeaving = with
+	}
 	return head.provided
 }
 

@@ -4,6 +4,7 @@
 package queue
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -77,7 +78,10 @@ func (s *profileStep) fits(e *entry, limit int) int {
 		s.settle()
 		return s.state.fits(e, limit)
 	}
-	limit = s.state.allowed(e.user, e.Requests, 1, limit)
+	if len(s.state.guarantors) > 0 {
+		s.roomFor(e) // so that the held gangs are of its class
+	}
+	limit = s.state.allowed(&e.Gang, e.user, 1, limit)
 	if limit == 0 || e.overCapacity {
 		return limit
 	}
@@ -101,7 +105,7 @@ func (s *profileStep) settle() {
 	for _, h := range s.held {
 		s.state.room.Place(h.ID, []int{h.size})
 	}
-	s.held, s.class = nil, ""
+	s.held, s.class, s.state.unplaced = nil, "", nil
 }
 
 // place gives a gang nodes during the step at a size, and reports whether it fits.
@@ -115,8 +119,17 @@ func (s *profileStep) place(e *entry, size int) bool {
 		return false
 	}
 	s.held, s.room = append(s.held, started{e, size}), s.room-size
-	s.state.add(e.user, e.needs, 1, size)
+	s.hold(e, size)
 	return true
+}
+
+// hold counts a gang that is held at a size, or no longer if the size is negative.
+func (s *profileStep) hold(e *entry, size int) {
+	if s.state.unplaced == nil {
+		s.state.unplaced = make([]int64, len(s.state.names))
+	}
+	addTo(s.state.unplaced, e.needs, size)
+	s.state.add(e.user, e.needs, cmp.Compare(size, 0), size)
 }
 
 // unplace takes the nodes of a gang back that was placed here at a size.
@@ -124,7 +137,7 @@ func (s *profileStep) unplace(e *entry, size int) {
 	s.own()
 	if i := slices.Index(s.held, started{e, size}); i >= 0 {
 		s.held, s.room = slices.Delete(s.held, i, i+1), s.room+size
-		s.state.add(e.user, e.needs, -1, -size)
+		s.hold(e, -size)
 	} else {
 		s.settle()
 		s.state.unplace(e, size)

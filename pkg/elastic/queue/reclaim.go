@@ -3,28 +3,108 @@
 
 package queue
 
+import "slices"
+
 // rounding is by how much equal shares may differ.
 const rounding = 1e-9
 
 // reclaim takes nodes for heads from other queues that have more than their deserved share, and
-// leaves them that share. A guarantee is had even if they have no gangs of such sizes: then those
-// with more than their guarantee have to do. What they are guaranteed is kept free for them.
+// leaves them that share, of the nodes that the head could use. A guarantee is had even if they have no gangs of such sizes:
+// then those with more than their guarantee have to do. What they are guaranteed is kept free for them.
 func (c *cycle) reclaim() {
+	known := map[string]*pool{} // by class
 	for _, head := range c.heads() {
-		if !c.mayTake(head) {
+		other := func(r *run) bool { return r.queue != head.queue && r.queue.Reclaimable }
+		if !c.mayTake(head) || !slices.ContainsFunc(c.runs, other) {
 			continue
 		}
-		other := func(r *run) bool { return r.queue != head.queue && r.queue.Reclaimable }
-		after := c.afterLeaving.uses(head.queue)
-		after.Add(head.Requests, head.least())
-		covered := head.queue.covers(after, head.Requests)
-		if covered || c.afterLeaving.share(after) <= head.queue.deserved+rounding {
-			c.takeFor(head, "reclaim", other, keepsShare)
+		p := known[head.class]
+		if p == nil {
+			p = c.poolOf(head)
+			known[head.class] = p
+		}
+		p.update(c, head)
+		covered := head.queue.covers(c.afterLeaving.usesWith(head), head.Requests)
+		if covered || p.now.share(p.now.usesWith(head)) <= p.deserved[head.queue.index]+rounding {
+			c.takeFor(head, "reclaim", other, p.keepsShare)
 		}
 		if covered && !head.provided {
 			c.takeFor(head, "reclaim", other, isAboveGuarantee)
 		}
+		c.afterLeaving.pool = nil
 	}
+}
+
+// usesWith is what the queue of a gang has with the gang at its smallest size.
+func (s *sums) usesWith(e *entry) Resources {
+	after := s.uses(e.queue)
+	after.Add(e.Requests, e.least())
+	return after
+}
+
+// pool is the nodes that the gangs of a class could use.
+type pool struct {
+	// deserved is the part of the nodes that each queue deserves.
+	deserved []float64
+	// now is what the queues have of the nodes in a state.
+	now   sums
+	state *clusterState
+}
+
+// poolOf is the nodes that a gang could use, divided among the queues whose gangs could use some of them.
+func (c *cycle) poolOf(e *entry) *pool {
+	s := newClusterState(c.base, c.queues, Resources{}, c.state.names)
+	s.users = make([]tally, len(c.state.users))
+	for _, r := range c.runs {
+		s.run(r)
+	}
+	p := &pool{now: s.sums.snapshot()}
+	p.leaveOut(c.runs, s.room, e)
+	for name := range c.state.total {
+		free, _ := s.room.Amount(name, e.ID, "")
+		p.now.total[name] = max(free, 0)
+		for _, q := range c.queues {
+			p.now.total[name] += p.now.has(q, name)
+		}
+	}
+	known := map[string]bool{}
+	d := division{queues: c.queues, nodes: &p.now, all: &s.sums, reaches: func(id, class string) bool {
+		reaches, asked := known[class]
+		if !asked || class == "" {
+			reaches = c.base.Meet(e.ID, id)
+			known[class] = reaches
+		}
+		return reaches
+	}}
+	p.deserved = d.parts()
+	return p
+}
+
+// leaveOut counts what gangs have on nodes that a gang could not use as outside.
+func (p *pool) leaveOut(runs []*run, room Room, e *entry) {
+	for _, r := range runs {
+		outside := p.now.outside[r.ID]
+		p.now.stay(r.ID, r.user, r.needs, slices.DeleteFunc(room.Elsewhere(e.ID, r.ID), func(rank int) bool { return slices.Contains(outside, rank) }))
+	}
+}
+
+// update finds out what the queues have of the nodes once all that leaves has left, so that nodes may be taken for a gang.
+func (p *pool) update(c *cycle, e *entry) {
+	if s := c.afterLeaving; p.state != s {
+		total := p.now.total
+		p.now, p.state = s.sums.snapshot(), s
+		p.now.total = total
+		p.leaveOut(c.runs, s.room, e)
+		for _, q := range c.queues {
+			for _, other := range q.waiting {
+				if len(other.nodes) > 0 || other.provided {
+					p.now.move(other.user, other.needs, len(s.room.Elsewhere(e.ID, other.ID)))
+				}
+			}
+		}
+	}
+	now := p.now.snapshot()
+	p.state.pool = &now
 }
 
 // covers reports whether the guarantee of a queue covers all that it uses of what pods request.
@@ -40,10 +120,10 @@ func (q *jobQueue) covers(used, requests Resources) bool {
 }
 
 // keepsShare reports whether a queue keeps its deserved share without n pods of a gang.
-func keepsShare(s *clusterState, r *run, n int) bool {
-	left := s.uses(r.queue)
-	left.Add(r.Requests, -s.inside(r, n))
-	return s.share(left) >= r.queue.deserved-rounding
+func (p *pool) keepsShare(s *clusterState, r *run, n int) bool {
+	left := s.pool.uses(r.queue)
+	left.Add(r.Requests, -s.pool.inside(s.room, r, n))
+	return s.pool.share(left) >= p.deserved[r.queue.index]-rounding
 }
 
 // isAboveGuarantee reports whether the queue of a gang has more than its guarantee.

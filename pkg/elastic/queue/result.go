@@ -228,8 +228,8 @@ func (c *cycle) why(e *entry) (elastic.Verdict, string) {
 		}
 	}
 	for _, name := range c.state.guaranteedToOthers(q) {
-		free, kept := c.state.free(name), c.state.keptForOthers(q, name)
-		if need := times(e.Requests[name], least); need > 0 && need > free-kept {
+		need, free := times(e.Requests[name], least), c.state.free(&e.Gang, name)
+		if kept := c.state.keptFrom(&e.Gang, q, name, free-need); need > 0 && need > free-kept {
 			return elastic.NoRoom, fmt.Sprintf("needs %s%s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, free), c.amount(name, kept))
 		}
 	}

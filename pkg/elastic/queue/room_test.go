@@ -94,6 +94,38 @@ func (r *toyRoom) FitsApart(id string, limit int) int {
 	return min(len(slices.Compact(r.open(id, math.MaxInt))), limit)
 }
 
+func (r *toyRoom) Amount(resource, id, other string) (free, all int64) {
+	for node := range r.free {
+		switch {
+		case !r.canUse(id, node) || other != "" && r.canUse(other, node):
+		case resource == "cpu":
+			free, all = free+int64(r.free[node]), all+int64(r.all[node])
+		case resource == pods:
+			free, all = free+int64(r.pods[node]), all+int64(max(10, r.all[node]))
+		}
+	}
+	return free, all
+}
+
+func (r *toyRoom) Elsewhere(id, other string) (ranks []int) {
+	for rank, node := range r.held[other] {
+		if !r.canUse(id, node) {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.Sort(ranks)
+	return ranks
+}
+
+func (r *toyRoom) Meet(id, other string) bool {
+	for node := range r.free {
+		if r.canUse(id, node) && r.canUse(other, node) {
+			return true
+		}
+	}
+	return false
+}
+
 // With adds nodes of one slot more than the shape has in its index.
 func (r *toyRoom) With(queue string, nodes []int) Room {
 	c := r.Snapshot().(*toyRoom)

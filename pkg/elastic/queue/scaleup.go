@@ -144,17 +144,17 @@ func (s *clusterState) cameFor(q *jobQueue) []int {
 	return make([]int, len(q.ScaleUp.Shapes))
 }
 
-// kinds are the sets of shapes of which a gang may get nodes: one shape, or else all of them.
-func (q *jobQueue) kinds() [][]int {
+// choices are the sets of shapes of which a gang may get nodes: one shape, or else all of them.
+func (q *jobQueue) choices() [][]int {
 	var all []int
-	var kinds [][]int
+	var choices [][]int
 	for i := range q.ScaleUp.Shapes {
-		all, kinds = append(all, i), append(kinds, []int{i})
+		all, choices = append(all, i), append(choices, []int{i})
 	}
 	if len(all) > 1 {
-		kinds = append(kinds, all)
+		choices = append(choices, all)
 	}
-	return kinds
+	return choices
 }
 
 // withMost is the cluster with up to n more nodes of some shapes of a queue.
@@ -173,7 +173,7 @@ func (s *clusterState) bring(e *entry, size, n int) (after *clusterState, nodes 
 	if s.fits(e, size) >= size {
 		return s, 0
 	}
-	for _, shapes := range e.queue.kinds() {
+	for _, shapes := range e.queue.choices() {
 		if s.withMost(e.queue, n, shapes).fits(e, size) < size {
 			continue
 		}
@@ -186,7 +186,7 @@ func (s *clusterState) bring(e *entry, size, n int) (after *clusterState, nodes 
 // mostWith is the largest of the sizes of a gang that fits with up to n nodes that could come; 0 if none does.
 func (s *clusterState) mostWith(e *entry, sizes elastic.Ladder, n int) int {
 	most := 0
-	for _, shapes := range e.queue.kinds() {
+	for _, shapes := range e.queue.choices() {
 		most = max(most, sizes.Within(s.withMost(e.queue, n, shapes).fits(e, sizes.Most())))
 	}
 	return most
@@ -198,7 +198,7 @@ func (c *cycle) couldCome(e *entry, size int) bool {
 	if !e.mayAsk() {
 		return false
 	}
-	for _, shapes := range e.queue.kinds() {
+	for _, shapes := range e.queue.choices() {
 		if c.atStart().withMost(e.queue, e.queue.ScaleUp.More, shapes).room.CouldHold(e.ID, []int{size}) {
 			return true
 		}

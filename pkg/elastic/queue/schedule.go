@@ -42,9 +42,8 @@ func Schedule(s Snapshot, room Room, now time.Time) Result {
 // cycle is one call of Schedule.
 type cycle struct {
 	now, settles time.Time
-	// base is the room before the cycle, and total what the cluster holds, also for others.
-	base  Room
-	total Resources
+	// base is the room before the cycle.
+	base Room
 	// oversubscribed is true if the waiting gangs want more than the cluster holds.
 	oversubscribed bool
 	// state is the cluster after the decisions so far.
@@ -84,11 +83,14 @@ type jobQueue struct {
 	known    bool // the snapshot has the queue
 	users    map[string]*user
 	deserved float64
-	all      []*entry // in the order of the queue
-	waiting  []*entry // those that can be admitted and request something
-	next     int      // index into waiting
-	heads    []*entry // those that do not fit now and are not passed over
-	served   bool     // there is nothing more to allocate
+	// kinds are gangs that tell on which nodes gangs of the queue could run, by ID: anyGang, and one of each class.
+	kinds   []string
+	classes map[string]bool
+	all     []*entry // in the order of the queue
+	waiting []*entry // those that can be admitted and request something
+	next    int      // index into waiting
+	heads   []*entry // those that do not fit now and are not passed over
+	served  bool     // there is nothing more to allocate
 	// reserved are the IDs of the heads that have a reservation, and beside is what was found out of gangs that could start on
 	// nodes that these cannot use.
 	reserved []string
@@ -179,12 +181,11 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 		c.amount = func(name string, amount int64) string { return fmt.Sprintf("%d %s", amount, name) }
 	}
 	byName := c.makeQueues(s)
-	c.total = s.Total
 	c.state = newClusterState(room.Snapshot(), c.queues, s.Shared(), namesOf(&s))
 	for _, running := range s.Running {
 		r := &run{Running: running, queue: byName[running.Queue]}
 		r.Requests = withPod(r.Requests)
-		r.needs = c.state.needs(r.Requests)
+		r.needs = c.state.names.needs(r.Requests)
 		for _, rank := range running.Draining {
 			if slices.Contains(running.Ranks, rank) {
 				r.draining = append(r.draining, rank)
@@ -192,6 +193,7 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 		}
 		r.user = c.userOf(&r.Gang, r.queue)
 		c.state.run(r)
+		r.queue.addKind(r.ID, r.Class)
 		c.runs = append(c.runs, r)
 	}
 	slices.SortFunc(c.runs, func(a, b *run) int { return cmp.Compare(a.ID, b.ID) })
@@ -200,6 +202,7 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 		e := &entries[i]
 		e.Gang, e.queue = s.Waiting[i], byName[s.Waiting[i].Queue]
 		c.prepare(e)
+		e.queue.addKind(e.ID, e.class)
 		e.queue.all = append(e.queue.all, e)
 	}
 	for _, q := range c.queues {
@@ -212,11 +215,11 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 func (c *cycle) makeQueues(s Snapshot) map[string]*jobQueue {
 	byName := map[string]*jobQueue{}
 	for _, q := range s.Queues {
-		byName[q.Name] = &jobQueue{Queue: q, known: true}
+		byName[q.Name] = newQueue(q, true)
 	}
 	missing := func(name string) {
 		if byName[name] == nil {
-			byName[name] = &jobQueue{Queue: Queue{Name: name}}
+			byName[name] = newQueue(Queue{Name: name}, false)
 		}
 	}
 	for i := range s.Waiting {
@@ -235,6 +238,10 @@ func (c *cycle) makeQueues(s Snapshot) map[string]*jobQueue {
 	return byName
 }
 
+func newQueue(q Queue, known bool) *jobQueue {
+	return &jobQueue{Queue: q, known: known, kinds: []string{anyGang}, classes: map[string]bool{}}
+}
+
 // prepare completes an entry, which has its gang and its queue.
 func (c *cycle) prepare(e *entry) {
 	if most := e.queue.Users.MaxNodes; most > 0 && (e.Sizing.Most == 0 || e.Sizing.Most > most) {
@@ -243,7 +250,7 @@ func (c *cycle) prepare(e *entry) {
 	e.allowed = e.Sizing.Allowed()
 	e.user, e.class = c.userOf(&e.Gang, e.queue), e.Class
 	e.Requests = withPod(e.Requests)
-	e.needs = c.state.needs(e.Requests)
+	e.needs = c.state.names.needs(e.Requests)
 	if e.class == "" {
 		e.class = "gang " + e.ID
 	}

@@ -9,28 +9,60 @@ import (
 	"time"
 )
 
-// deserve divides the cluster among the queues that want nodes, by weight. No queue gets more
-// than it wants and may have, or less than its guarantee.
+// division divides nodes among the queues that want them, by weight. No queue gets more than it wants and may have, or less
+// than its guarantee.
+type division struct {
+	queues []*jobQueue
+	// nodes is what the queues have of the nodes, and all what they have of all nodes.
+	nodes, all *sums
+	// reaches reports whether gangs like some gang could use some of the nodes; nil if all could.
+	reaches func(id, class string) bool
+}
+
+// deserve divides the cluster.
 func (c *cycle) deserve() {
-	least, most := make([]float64, len(c.queues)), make([]float64, len(c.queues))
-	for i, q := range c.queues {
-		least[i] = c.state.share(q.Guarantee)
-		most[i] = max(least[i], c.demand(q))
-	}
-	level := c.level(least, most)
-	for i, q := range c.queues {
-		q.deserved = min(max(q.weight()*level, least[i]), most[i])
+	d := division{queues: c.queues, nodes: &c.state.sums, all: &c.state.sums}
+	for i, deserved := range d.parts() {
+		c.queues[i].deserved = deserved
 	}
 }
 
+// parts is which part of the nodes each queue deserves.
+func (d *division) parts() []float64 {
+	least, most := make([]float64, len(d.queues)), make([]float64, len(d.queues))
+	for i, q := range d.queues {
+		least[i] = d.nodes.share(d.guarantee(q))
+		most[i] = max(least[i], d.demand(q))
+	}
+	level := d.level(least, most)
+	for i, q := range d.queues {
+		least[i] = min(max(q.weight()*level, least[i]), most[i])
+	}
+	return least
+}
+
+// guarantee is what is guaranteed to a queue, without what it has on other nodes.
+func (d *division) guarantee(q *jobQueue) Resources {
+	if d.reaches == nil {
+		return q.Guarantee
+	}
+	left := Resources{}
+	if slices.ContainsFunc(q.kinds, func(id string) bool { return d.reaches(id, "") }) {
+		for name, amount := range q.Guarantee {
+			left[name] = max(amount-d.all.has(q, name)+d.nodes.has(q, name), 0)
+		}
+	}
+	return left
+}
+
 // demand is the share that a queue uses and waits for, within its capacity.
-func (c *cycle) demand(q *jobQueue) float64 {
-	want := c.state.uses(q)
+func (d *division) demand(q *jobQueue) float64 {
+	want := d.nodes.uses(q)
 	for _, e := range q.all {
-		if e.verdict == "" {
+		if e.verdict == "" && (d.reaches == nil || d.reaches(e.ID, e.class)) {
 			want.Add(e.Requests, e.wants())
 			for name := range e.Requests {
-				if total := c.state.total[name]; len(q.Capacity) == 0 && total > 0 && want[name] >= total {
+				if total := d.nodes.total[name]; len(q.Capacity) == 0 && total > 0 && want[name] >= total {
 					return 1 // whatever others want
 				}
 			}
@@ -39,23 +71,23 @@ func (c *cycle) demand(q *jobQueue) float64 {
 	part := 1.0
 	for name, may := range q.Capacity {
 		if want[name] > 0 {
-			part = min(part, float64(max(may-c.state.hasOutside(q, name), 0))/float64(want[name]))
+			part = min(part, float64(max(may-d.nodes.hasOutside(q, name), 0))/float64(want[name]))
 		}
 	}
-	return min(c.state.share(want)*part, 1)
+	return min(d.nodes.share(want)*part, 1)
 }
 
-// level is the share per weight at which the whole cluster is given away, or every queue has what
+// level is the share per weight at which all nodes are given away, or every queue has what
 // it wants. The sum of shares is linear between the levels at which a queue reaches a bound.
-func (c *cycle) level(least, most []float64) float64 {
+func (d *division) level(least, most []float64) float64 {
 	var bends []float64
-	for i, q := range c.queues {
+	for i, q := range d.queues {
 		bends = append(bends, least[i]/q.weight(), most[i]/q.weight())
 	}
 	slices.Sort(bends)
 	sum := func(level float64) float64 {
 		total := 0.0
-		for i, q := range c.queues {
+		for i, q := range d.queues {
 			total += min(max(q.weight()*level, least[i]), most[i])
 		}
 		return total

@@ -13,21 +13,31 @@ const pods = "pods"
 
 // clusterState is a room, with what each queue and each user use of it.
 type clusterState struct {
-	room  Room
-	total Resources
+	sums
+	room Room
+	// pool is what the queues have of the nodes that the gang could use for which nodes are reclaimed; nil if none are.
+	pool *sums
+	// unplaced is what gangs have whose nodes the room does not know yet, by resource; nil if there are none. All of them are
+	// of the class that is asked about.
+	unplaced []int64
 	// guarantors are the queues with guarantees, and guaranteed the resources of these.
 	guarantors []*jobQueue
 	guaranteed []string
-	// used is what each queue has of the total, beside what each queue has outside, and sum what all have of the total.
+	users      []tally
+	// came are the nodes that do not exist and count as there, by queue and shape; nil if there are none.
+	came map[*jobQueue][]int
+}
+
+// sums are what the queues have of some nodes.
+type sums struct {
+	names resourceNames
+	// total is what the nodes hold for gangs.
+	total Resources
+	// used is what each queue has of the total, and beside what each queue has outside.
 	used, beside []int64 // by queue and resource
-	sum          []int64 // by resource, as names has them
-	names        resourceNames
-	users        []tally
 	// outside are the ranks outside by gang, and owns is true if no snapshot has the same map.
 	outside map[string][]int
 	owns    bool
-	// came are the nodes that do not exist and count as there, by queue and shape; nil if there are none.
-	came map[*jobQueue][]int
 }
 
 // resourceNames are the resources that gangs request, and where amounts by resource have each.
@@ -40,7 +50,7 @@ func (n resourceNames) of(q *jobQueue, amounts []int64) []int64 {
 
 // amount is that of a resource; 0 if no gang requests the resource.
 func (n resourceNames) amount(amounts []int64, name string) int64 {
-	if i, known := n[name]; known {
+	if i, known := n[name]; known && i < len(amounts) {
 		return amounts[i]
 	}
 	return 0
@@ -65,10 +75,9 @@ type need struct {
 
 func newClusterState(room Room, queues []*jobQueue, total Resources, names resourceNames) *clusterState {
 	n := len(queues) * len(names)
-	s := &clusterState{
-		room: room, total: total, names: names, outside: map[string][]int{}, owns: true,
-		used: make([]int64, n), beside: make([]int64, n), sum: make([]int64, len(names)),
-	}
+	s := &clusterState{room: room, sums: sums{
+		names: names, total: total, used: make([]int64, n), beside: make([]int64, n), outside: map[string][]int{}, owns: true,
+	}}
 	all := Resources{}
 	for _, q := range queues {
 		if len(q.Guarantee) > 0 {
@@ -100,30 +109,26 @@ func namesOf(s *Snapshot) resourceNames {
 }
 
 // needs are some requests.
-func (s *clusterState) needs(requests Resources) []need {
+func (n resourceNames) needs(requests Resources) []need {
 	needs := make([]need, 0, len(requests))
 	for name, amount := range requests {
-		needs = append(needs, need{s.names[name], amount})
+		needs = append(needs, need{n[name], amount})
 	}
 	return needs
 }
 
-// has is how much a queue has of a resource of the total, and free how much of the total nobody has.
-func (s *clusterState) has(q *jobQueue, name string) int64 {
+// has is how much a queue has of a resource of the total.
+func (s *sums) has(q *jobQueue, name string) int64 {
 	return s.names.amount(s.names.of(q, s.used), name)
 }
 
-func (s *clusterState) free(name string) int64 {
-	return s.total[name] - s.names.amount(s.sum, name)
-}
-
 // hasOutside is how much a queue has of a resource outside.
-func (s *clusterState) hasOutside(q *jobQueue, name string) int64 {
+func (s *sums) hasOutside(q *jobQueue, name string) int64 {
 	return s.names.amount(s.names.of(q, s.beside), name)
 }
 
 // uses is what a queue has of the total.
-func (s *clusterState) uses(q *jobQueue) Resources { return s.names.resources(s.names.of(q, s.used)) }
+func (s *sums) uses(q *jobQueue) Resources { return s.names.resources(s.names.of(q, s.used)) }
 
 // MaxAmount is the largest amount of a resource. Sums and products stop there, so that they stay within int64, and so
 // does the sum of a few of them.
@@ -164,31 +169,52 @@ func withPod(requests Resources) Resources {
 }
 
 func (s *clusterState) snapshot() *clusterState {
+	c := *s
+	c.room, c.sums = s.room.Snapshot(), s.sums.snapshot()
+	if s.pool != nil {
+		pool := s.pool.snapshot()
+		c.pool = &pool
+	}
+	c.users, c.unplaced = slices.Clone(s.users), slices.Clone(s.unplaced)
+	return &c
+}
+
+func (s *sums) snapshot() sums {
 	s.owns = false
 	c := *s
-	c.room = s.room.Snapshot()
-	c.sum, c.users, c.used = slices.Clone(s.sum), slices.Clone(s.users), slices.Clone(s.used)
-	return &c
+	c.used = slices.Clone(s.used)
+	return c
 }
 
 // run counts a gang that has nodes.
 func (s *clusterState) run(r *run) {
 	s.add(r.user, r.needs, 1, len(r.Ranks))
-	if len(r.Outside) > 0 {
-		s.outside[r.ID] = r.Outside
-		s.move(r.user, r.needs, len(r.Outside))
+	s.stay(r.ID, r.user, r.needs, r.Outside)
+}
+
+// stay counts some more ranks of a gang as outside.
+func (s *sums) stay(id string, u *user, needs []need, ranks []int) {
+	if len(ranks) > 0 {
+		s.own()
+		s.outside[id] = slices.Concat(s.outside[id], ranks)
+		s.move(u, needs, len(ranks))
+	}
+}
+
+// own copies what snapshots share, before a change.
+func (s *sums) own() {
+	if !s.owns {
+		s.outside, s.owns = maps.Clone(s.outside), true
 	}
 }
 
 // leave counts ranks of a gang that leave no longer as outside.
-func (s *clusterState) leave(id string, u *user, needs []need, leaves func(rank int) bool) {
+func (s *sums) leave(id string, u *user, needs []need, leaves func(rank int) bool) {
 	had := s.outside[id]
 	if !slices.ContainsFunc(had, leaves) {
 		return
 	}
-	if !s.owns {
-		s.outside, s.owns = maps.Clone(s.outside), true
-	}
+	s.own()
 	stay := slices.DeleteFunc(slices.Clone(had), leaves)
 	if s.outside[id] = stay; len(stay) == 0 {
 		delete(s.outside, id)
@@ -196,20 +222,28 @@ func (s *clusterState) leave(id string, u *user, needs []need, leaves func(rank 
 	s.move(u, needs, len(stay)-len(had))
 }
 
+// leave counts ranks of a gang that leave no longer as outside.
+func (s *clusterState) leave(id string, u *user, needs []need, leaves func(rank int) bool) {
+	s.sums.leave(id, u, needs, leaves)
+	if s.pool != nil {
+		s.pool.leave(id, u, needs, leaves)
+	}
+}
+
 // all is what a queue has, also outside.
-func (s *clusterState) all(q *jobQueue) Resources {
+func (s *sums) all(q *jobQueue) Resources {
 	all := s.uses(q)
 	all.Add(s.names.resources(s.names.of(q, s.beside)), 1)
 	return all
 }
 
 // inside is how many of n ranks of a gang that leave are not outside: the best to leave, or with the lead, all.
-func (s *clusterState) inside(r *run, n int) int {
+func (s *sums) inside(room Room, r *run, n int) int {
 	outside := s.outside[r.ID]
 	if len(outside) == 0 {
 		return n
 	}
-	leave := s.room.Victims(r.ID, n)
+	leave := room.Victims(r.ID, n)
 	all := len(leave) < n
 	for _, rank := range outside {
 		if slices.Contains(leave, rank) || all && r.stays(rank) {
@@ -220,11 +254,10 @@ func (s *clusterState) inside(r *run, n int) int {
 }
 
 // move counts what some pods have as outside, or no longer if the number is negative.
-func (s *clusterState) move(u *user, needs []need, pods int) {
+func (s *sums) move(u *user, needs []need, pods int) {
 	s.beside = slices.Clone(s.beside)
 	addTo(s.names.of(u.queue, s.beside), needs, pods)
 	addTo(s.names.of(u.queue, s.used), needs, -pods)
-	addTo(s.sum, needs, -pods)
 }
 
 // addTo adds what some pods need, as Resources.Add.
@@ -237,7 +270,9 @@ func addTo(amounts []int64, needs []need, pods int) {
 // add counts more gangs and pods of a user, or fewer if the numbers are negative.
 func (s *clusterState) add(u *user, needs []need, gangs, pods int) {
 	addTo(s.names.of(u.queue, s.used), needs, pods)
-	addTo(s.sum, needs, pods)
+	if s.pool != nil {
+		addTo(s.names.of(u.queue, s.pool.used), needs, pods)
+	}
 	s.users[u.index].gangs += gangs
 	s.users[u.index].pods += pods
 }
@@ -280,17 +315,17 @@ func (s *clusterState) lose(r *run, n int) {
 // fits is the number of pods of a gang that may run here, at most limit. Nodes do not count for a
 // gang that its queue has no capacity for.
 func (s *clusterState) fits(e *entry, limit int) int {
-	limit = s.allowed(e.user, e.Requests, 1, limit)
+	limit = s.allowed(&e.Gang, e.user, 1, limit)
 	if limit == 0 || e.overCapacity {
 		return limit
 	}
 	return min(limit, e.fitsIn(s.room, limit))
 }
 
-// allowed is the number of pods that the limits of a user, the queue's capacity and the guarantees of
-// others leave, at most limit. gangs is 1 for pods of a new gang, and 0 if a gang grows.
-func (s *clusterState) allowed(u *user, requests Resources, gangs, limit int) int {
-	return s.withinGuarantees(u.queue, requests, s.withinCapacity(u.queue, requests, s.withinUser(u, gangs, limit)))
+// allowed is the number of pods of a gang that the limits of its user, the queue's capacity and the guarantees of
+// others leave, at most limit. gangs is 1 for pods of a new gang, and 0 if the gang grows.
+func (s *clusterState) allowed(g *Gang, u *user, gangs, limit int) int {
+	return s.withinGuarantees(g, u.queue, s.withinCapacity(u.queue, g.Requests, s.withinUser(u, gangs, limit)))
 }
 
 func (s *clusterState) withinUser(u *user, gangs, limit int) int {
@@ -313,59 +348,14 @@ func (s *clusterState) withinCapacity(q *jobQueue, requests Resources, limit int
 	return limit
 }
 
-func (s *clusterState) withinGuarantees(q *jobQueue, requests Resources, limit int) int {
-	for _, name := range s.guaranteedToOthers(q) {
-		if amount := requests[name]; amount > 0 {
-			free := s.free(name)
-			// A queue may always take its own guarantee, even if all guarantees exceed the
-			// cluster.
-			own := min(free, q.Guarantee[name]-s.has(q, name))
-			free = max(free-s.keptForOthers(q, name), own)
-			limit = min(limit, int(max(free, 0)/amount))
-		}
-	}
-	return limit
-}
-
-// guaranteedToOthers are the resources of which a queue has to leave some to others.
-func (s *clusterState) guaranteedToOthers(q *jobQueue) []string {
-	return slices.DeleteFunc(slices.Clone(s.guaranteed), func(name string) bool { return s.keptForOthers(q, name) == 0 })
-}
-
-// sparesGuarantees reports whether a gang at its smallest size leaves other queues what they are guaranteed, if the
-// cluster holds all guarantees.
-func (s *clusterState) sparesGuarantees(e *entry) bool {
-	for _, name := range s.guaranteedToOthers(e.queue) {
-		promised, need := int64(0), times(e.Requests[name], e.least())
-		for _, q := range s.guarantors {
-			promised = bounded(promised + q.Guarantee[name])
-		}
-		if promised <= s.total[name] && need > s.free(name)-s.keptForOthers(e.queue, name) {
-			return false
-		}
-	}
-	return true
-}
-
-// keptForOthers is how much of a resource is guaranteed to other queues and not in use.
-func (s *clusterState) keptForOthers(q *jobQueue, name string) int64 {
-	var kept int64
-	for _, other := range s.guarantors {
-		if other != q {
-			kept = bounded(kept + max(other.Guarantee[name]-s.has(other, name), 0))
-		}
-	}
-	return kept
-}
-
 // share is the part of the cluster that an amount takes of its dominant resource (dominant
 // resource fairness, Ghodsi et al. 2011).
-func (s *clusterState) share(amount Resources) float64 {
+func (s *sums) share(amount Resources) float64 {
 	return largestShare(s.total, func(name string) int64 { return amount[name] })
 }
 
 // shareOf is the share of a queue.
-func (s *clusterState) shareOf(q *jobQueue) float64 {
+func (s *sums) shareOf(q *jobQueue) float64 {
 	return largestShare(s.total, func(name string) int64 { return s.has(q, name) })
 }
 

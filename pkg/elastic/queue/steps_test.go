@@ -51,6 +51,22 @@ func (r counted) Why(id string, sizes []int) string {
 	return r.Room.Why(id, sizes)
 }
 
+func (r counted) Amount(resource, id, other string) (free, all int64) {
+	r.count(1)
+	return r.Room.Amount(resource, id, other)
+}
+
+func (r counted) Elsewhere(id, other string) []int {
+	ranks := r.Room.Elsewhere(id, other)
+	r.count(1 + len(ranks))
+	return ranks
+}
+
+func (r counted) Meet(id, other string) bool {
+	r.count(1)
+	return r.Room.Meet(id, other)
+}
+
 func (r counted) Grow(id string, n int) []elastic.Pod {
 	pods := r.Room.Grow(id, n)
 	r.count(1 + len(pods))

@@ -1,0 +1,155 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The nodes from 4 on are of another kind, for example with a taint: only gangs that say so can use them. What nobody could
+// use is not what guarantees and shares are of.
+func TestKindsOfNodes(t *testing.T) {
+	research, prod := inQueue("research"), inQueue("prod")
+	guaranteed := func(cpu int64) []Queue {
+		return []Queue{queue("prod", func(q *Queue) { q.Guarantee = Resources{"cpu": cpu} }), easy("research")}
+	}
+	shared := []Queue{easy("prod"), queue("research", func(q *Queue) { q.Reclaimable = true })}
+	testSchedule(t, map[string]scheduleCase{
+		"free nodes that the gang cannot use keep no guarantee": {
+			cluster: newCluster(8, guaranteed(2)...).run(with(gang("r", 2, 0), research), 2, 0).wait(with(gang("a", 1, 1), research)).on(0, 4, "r", "a", anyGang), second: 100,
+			want: "a NoRoom",
+		},
+		"beside nodes that the gang can use": {
+			cluster: newCluster(8, guaranteed(2)...).run(with(gang("r", 1, 0), research), 1, 0).wait(with(gang("a", 1, 1), research)).on(0, 4, "r", "a", anyGang), second: 100,
+			want: "a Admitted 1",
+		},
+		"a guarantee that is had on other nodes": {
+			cluster: newCluster(8, guaranteed(2)...).run(with(gang("r", 3, 0), research), 3, 0).on(4, 8, "p").run(with(gang("p", 2, 0), prod), 2, 0).on(0, 4, "r").
+				wait(with(gang("a", 1, 1), research)).on(0, 4, "a"), second: 100,
+			want: "a Admitted 1",
+		},
+		"reclaims the share of the nodes that it can use": {
+			cluster: newCluster(8, shared...).run(with(gang("r", 2, 0), research), 2, 0).run(with(gang("s", 2, 0), research), 2, 1).wait(with(gang("a", 2, 1), prod)).on(0, 4, "r", "s", "a"), second: 100,
+			want: "a NoRoom, s is evicted (reclaim)",
+		},
+		"and no more": {
+			cluster: newCluster(8, shared...).run(with(gang("r", 1, 0), research), 1, 0).run(with(gang("s", 3, 0), research), 3, 1).wait(with(gang("a", 3, 1), prod)).on(0, 4, "r", "s", "a"), second: 100,
+			want: "a NoRoom",
+		},
+		"whatever the queue has elsewhere": {
+			cluster: newCluster(8, shared...).on(4, 8, "p").run(with(gang("p", 4, 0), prod), 4, 0).run(with(gang("r", 2, 0), research), 2, 0).run(with(gang("s", 2, 0), research), 2, 1).
+				wait(with(gang("a", 2, 1), prod)).on(0, 4, "r", "s", "a"), second: 100,
+			want: "a NoRoom, s is evicted (reclaim)",
+		},
+		"queues that want other nodes have no part": {
+			cluster: newCluster(8, append(shared, easy("third"))...).run(with(gang("r", 2, 0), research), 2, 0).run(with(gang("s", 2, 0), research), 2, 1).
+				wait(with(gang("a", 2, 1), prod), with(gang("b", 4, 1), inQueue("third"))).on(0, 4, "r", "s", "a").on(4, 8, "b"), second: 100,
+			want: "a NoRoom, b Admitted 4, s is evicted (reclaim)",
+		},
+	})
+}
+
+// half is what runs and waits on one of two kinds of nodes, for gangs of queues of its own.
+type half struct {
+	kind    string
+	queues  []Queue
+	running []Running
+	waiting []Gang
+}
+
+const halfNodes = 10
+
+// The kinds of nodes. Those of the second have a taint.
+const plain, tainted = "a", "b"
+
+// halfOf is what is on the nodes of a kind. Guarantees are for gangs without tolerations.
+func halfOf(random *rand.Rand, kind string) (h half) {
+	pick, guarantee := random.IntN, halfNodes
+	h.kind = kind
+	for i := range 1 + pick(3) {
+		q := queue(fmt.Sprint(kind, i), func(q *Queue) { q.Weight, q.Reclaimable, q.Priority, q.Backfill = 1+pick(3), pick(3) > 0, int32(pick(2)), NoBackfill })
+		if kind == plain {
+			cpu := pick(guarantee)
+			guarantee, q.Guarantee = guarantee-cpu, Resources{"cpu": int64(cpu)}
+		}
+		h.queues = append(h.queues, q)
+	}
+	some := func(g *Gang) {
+		g.Queue, g.Priority, g.Class = h.queues[pick(len(h.queues))].Name, int32(pick(2)), kind
+		if pick(2) == 0 {
+			g.Limit = time.Duration(1+pick(3)) * time.Hour
+		}
+	}
+	for i, left := 0, halfNodes; i < 5 && left > 0; i++ {
+		size := 1 + pick(min(4, left))
+		g := with(gang(fmt.Sprint(kind, "r", i), size, pick(50)), some)
+		h.running, left = append(h.running, Running{Gang: g, Admitted: g.Since, Ranks: make([]int, size)}), left-size
+	}
+	for i := range 5 {
+		h.waiting = append(h.waiting, with(gang(fmt.Sprint(kind, "w", i), 1+pick(6), pick(50)), some))
+	}
+	return h
+}
+
+// decided is what starts and who is evicted by a cycle for some halves in one cluster, of those whose names begin with a kind.
+func decided(kind string, halves ...half) string {
+	var queues []Queue
+	for _, h := range halves {
+		queues = append(queues, h.queues...)
+	}
+	c := newCluster(halfNodes*len(halves), queues...)
+	c.room.only[anyGang] = [2]int{}
+	for i, h := range halves {
+		if h.kind == plain {
+			c.room.only[anyGang] = [2]int{i * halfNodes, (i + 1) * halfNodes}
+		}
+		for _, r := range h.running {
+			c.on(i*halfNodes, (i+1)*halfNodes, r.ID)
+			c.run(r.Gang, len(r.Ranks), int(r.Admitted.Sub(noon)/time.Second), func(running *Running) {
+				if running.Class = r.Class; r.Limit > 0 {
+					running.End = r.Admitted.Add(r.Limit)
+				}
+			})
+		}
+		for _, g := range h.waiting {
+			c.wait(g)
+			c.room.only[g.ID] = [2]int{i * halfNodes, (i + 1) * halfNodes}
+		}
+	}
+	var out []string
+	for _, part := range strings.Split(say(Schedule(c.snap, c.room, noon.Add(100*time.Second))), ", ") {
+		if strings.HasPrefix(part, kind) && (strings.Contains(part, "Admitted") || strings.Contains(part, "evicted")) {
+			out = append(out, part)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Nodes that none of its gangs could use change nothing for a queue: two kinds of nodes are as two clusters.
+func TestKindsAreApart(t *testing.T) {
+	evicts, starts := 0, 0
+	for seed := range uint64(2000) {
+		random := rand.New(rand.NewPCG(seed, 42))
+		halves := []half{halfOf(random, plain), halfOf(random, tainted)}
+		for _, h := range halves {
+			alone, beside := decided(h.kind, h), decided(h.kind, halves...)
+			if alone != beside {
+				t.Fatalf("seed %d: alone %s\nbeside others %s", seed, alone, beside)
+			}
+			if strings.Contains(alone, "reclaim") {
+				evicts++
+			}
+			if strings.Contains(alone, "Admitted") {
+				starts++
+			}
+		}
+	}
+	if evicts < 100 || starts < 100 {
+		t.Errorf("in %d cases some are evicted, in %d some start", evicts, starts)
+	}
+}
