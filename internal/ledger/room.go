@@ -365,7 +365,9 @@ func (r *room) usable(id string) fluxion.Bitmap {
 	return r.graph.Usable(gang.Gang)
 }
 
-func (r *room) Victims(id string, n int) []int { return r.graph.Victims(id, n) }
+func (r *room) Victims(id string, n int, taker string) []int {
+	return r.graph.Victims(id, n, r.nodesOf(taker))
+}
 
 func (r *room) Shrink(id string, ranks []int) {
 	r.extended = nil

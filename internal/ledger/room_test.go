@@ -125,7 +125,7 @@ func TestRoomGrowsAndShrinks(t *testing.T) {
 	kind := func(s *v1alpha2.MiniClusterSpec) { s.Pod.NodeSelector = map[string]string{"kind": "1"} }
 	c := fourNodes(t)
 	r := roomOf(t, c, fixture.MiniCluster("lmp").Spec(kind))
-	if victims := r.Victims("uid-lmp", 3); !slices.Equal(victims, []int{1}) {
+	if victims := r.Victims("uid-lmp", 3, ""); !slices.Equal(victims, []int{1}) {
 		t.Errorf("victims %v", victims)
 	}
 	// It grows only where it may be, and gets its lowest rank that has no node.
@@ -137,7 +137,7 @@ func TestRoomGrowsAndShrinks(t *testing.T) {
 	if pods := r.Grow("unknown", 1); pods != nil {
 		t.Errorf("nobody got %v", pods)
 	}
-	if again := roomOf(t, c).Victims("uid-lmp", 3); !slices.Equal(again, []int{1}) {
+	if again := roomOf(t, c).Victims("uid-lmp", 3, ""); !slices.Equal(again, []int{1}) {
 		t.Errorf("the cluster has changed with the room: %v", again)
 	}
 }

@@ -302,7 +302,7 @@ func (l *life) grow(id string) {
 
 func (l *life) shrink(id string) {
 	job := l.w.jobs[id]
-	victims := l.g.Victims(id, l.random.IntN(5))
+	victims := l.g.Victims(id, l.random.IntN(5), nil)
 	l.areGoodVictims(job, victims)
 	for _, rank := range victims {
 		if err := l.g.Free(id, rank); err != nil {

@@ -138,30 +138,35 @@ func TestGrowFillsGaps(t *testing.T) {
 
 func TestVictims(t *testing.T) {
 	cases := map[string]struct {
-		on   []string
-		n    int
-		want string
+		on     []string
+		n      int
+		useful Bitmap
+		want   string
 	}{
-		"none":                                       {[]string{"n0", "n1"}, 0, "[]"},
-		"the last ones":                              {[]string{"n0", "n1"}, 1, "[1]"},
-		"all but the lead":                           {[]string{"n0", "n1", "n7"}, 100, "[1 2]"},
-		"whole racks, the smallest first":            {[]string{"n0", "n2", "n3", "n4", "n7", "n8"}, 2, "[4 5]"},
-		"part of a rack, if it is more":              {[]string{"n0", "n2", "n3", "n4", "n7", "n8"}, 3, "[3 4 5]"},
-		"not the lead's rack, as long as others do":  {[]string{"n0", "n1", "n2", "n3", "n4"}, 1, "[4]"},
-		"whole nodes of a rack":                      {[]string{"n0", "n2", "n2", "n3", "n4", "n4"}, 1, "[3]"},
-		"not the lead's node, as long as others do":  {[]string{"n0", "n0", "n1", "n1"}, 2, "[2 3]"},
-		"then the lead's node, but never the lead":   {[]string{"n0", "n0", "n1", "n1"}, 3, "[1 2 3]"},
-		"all the same: those farthest along the row": {[]string{"n2", "n3", "n4", "n5"}, 2, "[2 3]"},
+		"none":                                       {[]string{"n0", "n1"}, 0, nil, "[]"},
+		"the last ones":                              {[]string{"n0", "n1"}, 1, nil, "[1]"},
+		"all but the lead":                           {[]string{"n0", "n1", "n7"}, 100, nil, "[1 2]"},
+		"whole racks, the smallest first":            {[]string{"n0", "n2", "n3", "n4", "n7", "n8"}, 2, nil, "[4 5]"},
+		"part of a rack, if it is more":              {[]string{"n0", "n2", "n3", "n4", "n7", "n8"}, 3, nil, "[3 4 5]"},
+		"not the lead's rack, as long as others do":  {[]string{"n0", "n1", "n2", "n3", "n4"}, 1, nil, "[4]"},
+		"whole nodes of a rack":                      {[]string{"n0", "n2", "n2", "n3", "n4", "n4"}, 1, nil, "[3]"},
+		"not the lead's node, as long as others do":  {[]string{"n0", "n0", "n1", "n1"}, 2, nil, "[2 3]"},
+		"then the lead's node, but never the lead":   {[]string{"n0", "n0", "n1", "n1"}, 3, nil, "[1 2 3]"},
+		"all the same: those farthest along the row": {[]string{"n2", "n3", "n4", "n5"}, 2, nil, "[2 3]"},
+		"those on useful nodes first":                {[]string{"n0", "n2", "n3", "n4"}, 1, Bitmap{1 << 2}, "[1]"},
+		"then others":                                {[]string{"n0", "n2", "n3", "n4"}, 2, Bitmap{1 << 2}, "[1 3]"},
+		"those on nodes that are down are of no use": {[]string{"n0", "n2", "n3", "n9"}, 1, Bitmap{1<<2 | 1<<9}, "[1]"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			g := taken(t, rackNodes(2, 5, 3), Gang{Job: "a", Pods: shape(2)}, tc.on...)
-			if got := fmt.Sprint(g.Victims("a", tc.n)); got != tc.want {
+			g.SetDown("n9", "cordoned")
+			if got := fmt.Sprint(g.Victims("a", tc.n, tc.useful)); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
 	}
-	if got := heldGraph(t, nil, nil).Victims("a", 1); got != nil {
+	if got := heldGraph(t, nil, nil).Victims("a", 1, nil); got != nil {
 		t.Errorf("%v of a job that there is not", got)
 	}
 }
@@ -212,7 +217,7 @@ func TestSnapshot(t *testing.T) {
 				_ = g.Release(id)
 			case 4:
 				_, _, _ = g.Grow(id, 3)
-				for _, rank := range g.Victims(id, 2) {
+				for _, rank := range g.Victims(id, 2, nil) {
 					_ = g.Free(id, rank)
 				}
 				_ = g.Respecify(id, wholeNodes(random.IntN(9)))

@@ -88,18 +88,18 @@ func (j *gangJob) seat(node int32) int {
 	return len(j.nodes) - 1
 }
 
-// Victims are n ranks of a job, rising, and never the lead. Without them, as many
-// innermost domains as possible are free of the job, then as many nodes as possible. Of
-// equal ranks, those farthest along the topology come first. There are fewer victims if
-// the job has fewer pods.
-func (g *Graph) Victims(job string, n int) []int {
+// Victims are n ranks of a job, rising, and never the lead: first ranks on useful nodes that
+// are up. Without them, as many innermost domains as possible are free of the job, then as many
+// nodes as possible. Of equal ranks, those farthest along the topology come first. There are
+// fewer victims if the job has fewer pods.
+func (g *Graph) Victims(job string, n int, useful Bitmap) []int {
 	j := g.jobs.get(job)
 	if j == nil {
 		return nil
 	}
 	innermost := g.nodes.levels[len(g.nodes.levels)-1].domain
 	rack := func(node int32) int32 { return innermost[g.nodes.pageOf[node]] }
-	perRack, perNode := map[int32]int{}, map[int32]int{}
+	perRack, perNode, useless := map[int32]int{}, map[int32]int{}, map[int32]int{}
 	var ranks []int
 	for rank, node := range j.nodes {
 		switch {
@@ -111,11 +111,15 @@ func (g *Graph) Victims(job string, n int) []int {
 		}
 		perRack[rack(node)]++
 		perNode[node]++
+		if !useful.Has(int(node)) || g.nodes.down(node) != "" {
+			useless[node] = 1
+		}
 		ranks = append(ranks, rank)
 	}
 	slices.SortFunc(ranks, func(a, b int) int {
 		x, y := j.nodes[a], j.nodes[b]
 		return cmp.Or(
+			cmp.Compare(useless[x], useless[y]),
 			cmp.Compare(perRack[rack(x)], perRack[rack(y)]), cmp.Compare(rack(y), rack(x)),
 			cmp.Compare(perNode[x], perNode[y]), cmp.Compare(y, x),
 			cmp.Compare(b, a),

@@ -43,7 +43,7 @@ func (plenty) Meet(string, string) bool       { return true }
 func (plenty) Why(string, []int) string        { return "" }
 func (plenty) Grow(string, int) []elastic.Pod  { return nil }
 func (plenty) Keep(string)                     {}
-func (plenty) Victims(string, int) (all []int) { return nil }
+func (plenty) Victims(string, int, string) (all []int) { return nil }
 func (plenty) Shrink(string, []int)            {}
 func (plenty) Release(string)                  {}
 func (plenty) Snapshot() queue.Room            { return plenty{} }

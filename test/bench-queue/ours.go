@@ -221,7 +221,7 @@ func (r *room) Grow(id string, n int) []elastic.Pod {
 	return pods
 }
 
-func (r *room) Victims(id string, n int) []int {
+func (r *room) Victims(id string, n int, _ string) []int {
 	n = min(n, r.held[id]-1)
 	return ranks[r.held[id]-n : r.held[id]]
 }

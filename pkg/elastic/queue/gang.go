@@ -241,8 +241,9 @@ type Room interface {
 	// of each of the queue's shapes. It replaces what an earlier With added for the queue, which has no more of any
 	// shape.
 	With(queue string, nodes []int) Room
-	// Victims are the n ranks of a gang that are best to leave, rising. The lead never leaves.
-	Victims(id string, n int) []int
+	// Victims are the n ranks of a gang that are best to leave for another gang, the taker, rising: first those on nodes that
+	// are up and that the taker could use. The lead never leaves.
+	Victims(id string, n int, taker string) []int
 	// Snapshot is a copy for trials. A copy is cheap.
 	Snapshot() Room
 }

@@ -72,7 +72,9 @@ func halfOf(random *rand.Rand, kind string) (h half) {
 	pick, guarantee := random.IntN, halfNodes
 	h.kind = kind
 	for i := range 1 + pick(3) {
-		q := queue(fmt.Sprint(kind, i), func(q *Queue) { q.Weight, q.Reclaimable, q.Priority, q.Backfill = 1+pick(3), pick(3) > 0, int32(pick(2)), NoBackfill })
+		q := queue(fmt.Sprint(kind, i), func(q *Queue) {
+			q.Weight, q.Reclaimable, q.Priority, q.Backfill = 1+pick(3), pick(3) > 0, int32(pick(2)), NoBackfill
+		})
 		if kind == plain {
 			cpu := pick(guarantee)
 			guarantee, q.Guarantee = guarantee-cpu, Resources{"cpu": int64(cpu)}

@@ -120,7 +120,7 @@ func TestFreeIsOnNodesThatCount(t *testing.T) {
 				state.end(r, len(has))
 				left = slices.Delete(left, i, i+1)
 			case 1:
-				state.lose(r, random.IntN(len(has)))
+				state.lose(r, random.IntN(len(has)), "w0")
 			case 2:
 				some := has[1+random.IntN(len(has)):]
 				state = state.after([]expectedEnd{{id: r.ID, user: r.user, needs: r.needs, ranks: append([]int{}, some...), pods: len(some)}})

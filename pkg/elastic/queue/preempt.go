@@ -117,7 +117,7 @@ func (c *cycle) takeFor(head *entry, action string, may func(*run) bool, mayLose
 			v.evicted, v.drains = true, nil
 			head.Taken.From[v.ID] = 0
 		case v.take > 0:
-			v.drains = append(v.drains, t.base.room.Victims(v.ID, v.take)...)
+			v.drains = append(v.drains, t.base.room.Victims(v.ID, v.take, head.ID)...)
 			slices.Sort(v.drains)
 			head.Taken.From[v.ID] = v.kept()
 		default:
@@ -169,7 +169,7 @@ func (c *cycle) goesTo(head *entry, victims []*victim) bool {
 		gone := slices.Concat(r.draining, r.drains)
 		room.Shrink(r.ID, gone)
 		if v != nil && v.take > 0 {
-			more := room.Victims(r.ID, v.take)
+			more := room.Victims(r.ID, v.take, head.ID)
 			room.Shrink(r.ID, more)
 			gone = append(gone, more...)
 		}

@@ -175,6 +175,69 @@ func alike(g *Gang) string {
 	return fmt.Sprint(g.Queue, g.User, g.Priority, g.Sizing, g.Limit)
 }
 
+// Some nodes are down. What is taken for a head is on other nodes, and without any part of it the head could not start.
+func TestTakesNothingInVain(t *testing.T) {
+	taken, down := 0, 0
+	for seed := range uint64(400) {
+		random := rand.New(rand.NewPCG(seed, 8))
+		c, free := newCluster(60), 60
+		for i := 0; free > 5; i++ {
+			size := 1 + random.IntN(min(free, 12))
+			c.run(elasticGang(fmt.Sprintf("r%03d", i), 1+random.IntN(size), size, i, 0), size, i, func(r *Running) {
+				r.Priority, r.Malleable = int32(random.IntN(3)), random.IntN(3) > 0
+			})
+			free -= size
+		}
+		first := random.IntN(60)
+		c.cordon(first, min(first+random.IntN(30), 60))
+		got := Schedule(c.wait(with(gang("h", 1+random.IntN(30), 1000), ofPriority(2))).snap, c.room, noon.Add(time.Hour))
+		after := c.room.Snapshot().(*toyRoom)
+		useful := func(id string, ranks []int) bool {
+			return slices.ContainsFunc(ranks, func(rank int) bool { return after.canUse("h", c.room.held[id][rank]) })
+		}
+		for _, e := range got.Evictions {
+			if !useful(e.Gang, c.room.ranks(e.Gang)) {
+				t.Fatalf("seed %d: %s is evicted for nothing: %s", seed, e.Gang, say(got))
+			}
+			after.Release(e.Gang)
+		}
+		for _, d := range got.Drains {
+			for _, rank := range d.Ranks {
+				if !useful(d.Gang, []int{rank}) {
+					t.Fatalf("seed %d: rank %d of %s leaves for nothing: %s", seed, rank, d.Gang, say(got))
+				}
+			}
+			after.Shrink(d.Gang, d.Ranks)
+		}
+		if len(got.Evictions)+len(got.Drains) == 0 {
+			continue
+		}
+		taken++
+		if c.snap.Total["cpu"] < 60 {
+			down++
+		}
+		least := c.snap.Waiting[0].Sizing.Min
+		has := after.Fits("h", 60)
+		for _, e := range got.Evictions {
+			n := 0
+			for _, node := range c.room.held[e.Gang] {
+				if after.canUse("h", node) {
+					n++
+				}
+			}
+			if has-n >= least {
+				t.Fatalf("seed %d: %s need not go, the head has %d and needs %d: %s", seed, e.Gang, has, least, say(got))
+			}
+		}
+		if has < least || len(got.Drains) > 0 && has > least {
+			t.Fatalf("seed %d: the head has %d and needs %d: %s", seed, has, least, say(got))
+		}
+	}
+	if taken < 100 || down < 100 {
+		t.Errorf("something was taken in %d cases, while nodes were down in %d", taken, down)
+	}
+}
+
 // A head gets enough, and nothing is taken for it that it does not need.
 func TestTakesNoMoreThanNeeded(t *testing.T) {
 	taken := 0

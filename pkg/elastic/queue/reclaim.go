@@ -44,6 +44,7 @@ func (s *sums) usesWith(e *entry) Resources {
 
 // pool is the nodes that the gangs of a class could use.
 type pool struct {
+	of string // one of the gangs
 	// deserved is the part of the nodes that each queue deserves.
 	deserved []float64
 	// now is what the queues have of the nodes in a state.
@@ -58,7 +59,7 @@ func (c *cycle) poolOf(e *entry) *pool {
 	for _, r := range c.runs {
 		s.run(r)
 	}
-	p := &pool{now: s.sums.snapshot()}
+	p := &pool{of: e.ID, now: s.sums.snapshot()}
 	p.leaveOut(c.runs, s.room, e)
 	for name := range c.state.total {
 		free, _ := s.room.Amount(name, e.ID, "")
@@ -122,7 +123,7 @@ func (q *jobQueue) covers(used, requests Resources) bool {
 // keepsShare reports whether a queue keeps its deserved share without n pods of a gang.
 func (p *pool) keepsShare(s *clusterState, r *run, n int) bool {
 	left := s.pool.uses(r.queue)
-	left.Add(r.Requests, -s.pool.inside(s.room, r, n))
+	left.Add(r.Requests, -s.pool.inside(s.room, r, n, p.of))
 	return s.pool.share(left) >= p.deserved[r.queue.index]-rounding
 }
 

@@ -242,10 +242,13 @@ func (r *toyRoom) ranks(id string) []int {
 	return slices.Sorted(maps.Keys(r.held[id]))
 }
 
-func (r *toyRoom) Victims(id string, n int) []int {
-	ranks := r.ranks(id)
-	n = min(n, len(ranks)-1)
-	return ranks[len(ranks)-n:]
+func (r *toyRoom) Victims(id string, n int, taker string) []int {
+	ranks := slices.DeleteFunc(r.ranks(id), func(rank int) bool { return rank == 0 })
+	useful := func(rank int) bool { return r.canUse(taker, r.held[id][rank]) }
+	slices.SortStableFunc(ranks, func(a, b int) int { return compare(useful(a), useful(b)) })
+	ranks = ranks[max(len(ranks)-n, 0):]
+	slices.Sort(ranks)
+	return ranks
 }
 
 func (r *toyRoom) Shrink(id string, ranks []int) {

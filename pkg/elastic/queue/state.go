@@ -237,13 +237,13 @@ func (s *sums) all(q *jobQueue) Resources {
 	return all
 }
 
-// inside is how many of n ranks of a gang that leave are not outside: the best to leave, or with the lead, all.
-func (s *sums) inside(room Room, r *run, n int) int {
+// inside is how many of n ranks of a gang that leave for a taker are not outside: the best to leave, or with the lead, all.
+func (s *sums) inside(room Room, r *run, n int, taker string) int {
 	outside := s.outside[r.ID]
 	if len(outside) == 0 {
 		return n
 	}
-	leave := room.Victims(r.ID, n)
+	leave := room.Victims(r.ID, n, taker)
 	all := len(leave) < n
 	for _, rank := range outside {
 		if slices.Contains(leave, rank) || all && r.stays(rank) {
@@ -305,10 +305,10 @@ func (s *clusterState) shrink(r *run, ranks []int) {
 	s.add(r.user, r.needs, 0, -len(ranks))
 }
 
-// lose frees the n ranks of a running gang that are best to leave.
-func (s *clusterState) lose(r *run, n int) {
+// lose frees the n ranks of a running gang that are best to leave for a taker.
+func (s *clusterState) lose(r *run, n int, taker string) {
 	if n > 0 {
-		s.shrink(r, s.room.Victims(r.ID, n))
+		s.shrink(r, s.room.Victims(r.ID, n, taker))
 	}
 }
 

@@ -73,8 +73,8 @@ func (r counted) Grow(id string, n int) []elastic.Pod {
 	return pods
 }
 
-func (r counted) Victims(id string, n int) []int {
-	ranks := r.Room.Victims(id, n)
+func (r counted) Victims(id string, n int, taker string) []int {
+	ranks := r.Room.Victims(id, n, taker)
 	r.count(1 + len(ranks))
 	return ranks
 }

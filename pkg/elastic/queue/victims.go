@@ -77,7 +77,7 @@ func (t *taking) apply() *clusterState {
 		if v.whole {
 			after.end(v.run, v.kept())
 		} else {
-			after.lose(v.run, v.take)
+			after.lose(v.run, v.take, t.taker.ID)
 		}
 	}
 	return after
@@ -99,7 +99,7 @@ func (t *taking) find() bool {
 	all := t.base.snapshot()
 	for _, v := range t.victims {
 		if v.stays() {
-			all.lose(v.run, v.surplus)
+			all.lose(v.run, v.surplus, t.taker.ID)
 		} else {
 			all.end(v.run, v.kept())
 		}
@@ -162,7 +162,7 @@ func (t *taking) shrink(trial *clusterState, v *victim, more int) bool {
 		return false
 	}
 	v.take += more
-	trial.lose(v.run, more)
+	trial.lose(v.run, more, t.taker.ID)
 	return t.enough(trial)
 }
 
@@ -279,10 +279,10 @@ func (t *taking) giveBack(least func(*victim) (floor int, may bool)) {
 		} else if floor, may := least(v); may && v.take > 0 {
 			losses = append(losses, &loss{v, floor, v.take})
 		} else {
-			base.lose(v.run, v.take)
+			base.lose(v.run, v.take, t.taker.ID)
 		}
 	}
-	t.reduce(base, losses, func(s *clusterState, v *victim, n int) { s.lose(v.run, n) })
+	t.reduce(base, losses, func(s *clusterState, v *victim, n int) { s.lose(v.run, n, t.taker.ID) })
 	for _, l := range losses {
 		l.take = l.now
 	}
