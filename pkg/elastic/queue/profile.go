@@ -138,10 +138,14 @@ func (s *profileStep) unplace(e *entry, size int) {
 	if i := slices.Index(s.held, started{e, size}); i >= 0 {
 		s.held, s.room = slices.Delete(s.held, i, i+1), s.room+size
 		s.hold(e, -size)
+		return
+	}
+	if s.class == e.class && !e.Confined {
+		s.room += size
 	} else {
 		s.settle()
-		s.state.unplace(e, size)
 	}
+	s.state.unplace(e, size)
 }
 
 // newProfile is the profile without reservations, for the gangs of a queue from one on. All queues begin with the same steps.

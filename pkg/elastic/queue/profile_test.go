@@ -14,7 +14,7 @@ import (
 func TestStepsHoldAsClustersDo(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		cluster := newCluster(12, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 20} }))
+		cluster := newCluster(12, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 20} }), queue("other", func(q *Queue) { q.Guarantee = Resources{"cpu": int64(seed % 4)} }))
 		cluster.room = newToyRoom(12, 1+int(seed%3))
 		for i := range 12 {
 			id := fmt.Sprint("g", i)
