@@ -66,3 +66,25 @@ func TestRuntimesStaySmall(t *testing.T) {
 		t.Error(fmt.Sprint("known are ", known, ", remembered ", len(r.users)))
 	}
 }
+
+// A gang on half of its nodes runs for twice as long, but for no longer than its limit, which is the same at every size.
+func TestEstimatesBySize(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change      func(*Gang)
+		whole, half time.Duration
+	}{
+		"a limit":            {limited(time.Hour), time.Hour, time.Hour},
+		"an estimate":        {expected(600), 10 * time.Minute, 20 * time.Minute},
+		"what others took":   {usual(600), 10 * time.Minute, 20 * time.Minute},
+		"nothing is known":   {func(*Gang) {}, unknownRun, unknownRun},
+		"a limit goes first": {func(g *Gang) { g.Limit, g.Expected = time.Hour, time.Minute }, time.Hour, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := with(elasticGang("g", 4, 8, 0, 0), tc.change)
+			whole, _ := g.estimate(8)
+			if half, _ := g.estimate(4); whole != tc.whole || half != tc.half {
+				t.Errorf("it runs for %s at 8 and for %s at 4, want %s and %s", whole, half, tc.whole, tc.half)
+			}
+		})
+	}
+}
