@@ -33,7 +33,7 @@ import (
 )
 
 // repairInterval is how often the objects that brokers need are made again while brokers come up.
-const repairInterval = 5 * time.Second
+const repairInterval, rarestRepair = 5 * time.Second, 30 * time.Second
 
 // goneError says that files of the brokers are gone, and that nobody else has them.
 type goneError struct{ what, other string }
@@ -135,7 +135,7 @@ func (m *maker) repair(ctx context.Context, seen *observed) (again time.Time, er
 	if o.Workload != life.Active || o.Outcome != "" {
 		return time.Time{}, nil
 	}
-	if jobset.Admitted(set) != "" && o.Started.IsZero() {
+	if jobset.Admitted(set) != "" && o.Started.IsZero() && seen.memory.files != set.UID {
 		if err := m.makeFiles(ctx, seen, set); err != nil {
 			return time.Time{}, err
 		}
@@ -143,7 +143,8 @@ func (m *maker) repair(ctx context.Context, seen *observed) (again time.Time, er
 	if !slices.ContainsFunc(o.Brokers, func(b life.Broker) bool { return b.State == life.Coming && !b.Idle }) {
 		return time.Time{}, nil
 	}
-	if again = seen.memory.repaired.Add(repairInterval); seen.now.Before(again) {
+	interval := seen.pause(repairInterval, rarestRepair)
+	if again = seen.memory.repaired.Add(interval); seen.now.Before(again) {
 		return again, nil
 	}
 	was, err := jobset.Remembered(seen.view.MiniCluster, set)
@@ -160,7 +161,7 @@ func (m *maker) repair(ctx context.Context, seen *observed) (again time.Time, er
 		}
 	}
 	seen.memory.repaired = seen.now
-	return seen.now.Add(repairInterval), m.createMounted(ctx, seen, set)
+	return seen.now.Add(interval), m.createMounted(ctx, seen, set)
 }
 
 // createFiles creates the files of a JobSet, its own ConfigMap last. Their names are the JobSet's own: files that exist are

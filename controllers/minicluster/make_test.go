@@ -159,7 +159,7 @@ func TestRepair(t *testing.T) {
 				mc.Spec.Flux.CurveCert = "another"
 			}
 			seen := &observed{now: fixture.Noon, memory: &memory{files: set.UID}, view: state.View{MiniCluster: mc, JobSet: set}}
-			seen.observation = &life.Observation{Workload: life.Active, Brokers: []life.Broker{{State: life.Up}, {State: life.Coming}}}
+			seen.observation = &life.Observation{Workload: life.Active, Record: life.Record{Admission: &life.Admission{At: fixture.Noon}}, Brokers: []life.Broker{{State: life.Up}, {State: life.Coming}}}
 			if tc.another {
 				seen.memory.files = ""
 			}

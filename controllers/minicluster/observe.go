@@ -48,6 +48,16 @@ type observed struct {
 	quota *kueue.Quota
 }
 
+// pause is a pause between requests for a MiniCluster that waits for its nodes or for its brokers: half of the time for which it
+// has waited, between two bounds. What takes long most often takes long because the API server is busy.
+func (s *observed) pause(least, most time.Duration) time.Duration {
+	since := state.QueuedSince(s.view.MiniCluster)
+	if a := s.observation.Admission; a != nil {
+		since = a.At
+	}
+	return min(max(least, s.now.Sub(since)/2), most)
+}
+
 // observer reads the objects of a MiniCluster, from the cache or the API server.
 type observer struct {
 	cache      client.Reader

@@ -26,10 +26,10 @@ import (
 
 const (
 	// countsInterval is the shortest time between writes of mere counts.
-	countsInterval = 3 * time.Second
+	countsInterval, rarestCounts = 3 * time.Second, 30 * time.Second
 	// queuedInterval is the shortest time between writes of why a MiniCluster waits: the gangs
 	// ahead of it change often.
-	queuedInterval = 30 * time.Second
+	queuedInterval, rarestQueued = 30 * time.Second, 5 * time.Minute
 )
 
 // errOldDefinition says that no pod can be placed: the API server drops a field of the status that has to be recorded first.
@@ -58,7 +58,7 @@ func (r *reporter) report(ctx context.Context, seen *observed, plan life.Plan) (
 	if equality.Semantic.DeepEqual(&seen.stored.Status, &desired) {
 		return requeueAt(lookAgain, seen.now), nil
 	}
-	next := seen.memory.written.Add(pace(plan))
+	next := seen.memory.written.Add(seen.pace(plan))
 	if seen.now.Before(next) && onlyCounts(&seen.stored.Status, &desired) {
 		return requeueAt(elastic.Earliest(lookAgain, next), seen.now), nil
 	}
@@ -151,9 +151,12 @@ func onlyCounts(old, desired *v1alpha2.MiniClusterStatus) bool {
 
 // pace is the shortest time after a write until counts and messages alone cause another. The
 // status of the queue has them for waiting MiniClusters.
-func pace(plan life.Plan) time.Duration {
-	if plan.State == life.StateQueued {
-		return queuedInterval
+func (s *observed) pace(plan life.Plan) time.Duration {
+	switch plan.State {
+	case life.StateQueued:
+		return s.pause(queuedInterval, rarestQueued)
+	case life.StateStarting:
+		return s.pause(countsInterval, rarestCounts)
 	}
 	return countsInterval
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
@@ -22,6 +23,9 @@ const (
 	// followersInterval is the same for changes that nobody waits for. Followers wait for the
 	// lead's name alone, and their pods get addresses one by one.
 	followersInterval = 500 * time.Millisecond
+	// departuresInterval is the same if names only go: pods that end together end one by one, and the names of a MiniCluster
+	// that has ended go all at once.
+	departuresInterval = 10 * time.Second
 )
 
 // Hosts returns the pods whose names are published, by rank: the current ones that have an
@@ -94,14 +98,24 @@ func (n Names) Changes(miniCluster string, now time.Time) (write, remove []*disc
 	if len(write)+len(remove) == 0 {
 		return nil, nil, time.Time{}
 	}
-	next := n.Written.Add(followersInterval)
-	if lead := broker.LeadHost(miniCluster); len(n.Want) == 0 || !slices.Equal(addresses(n.Have, lead), addresses(n.Want, lead)) {
-		next = n.Written.Add(leadInterval)
-	}
-	if now.Before(next) {
+	if next := n.Written.Add(n.interval(broker.LeadHost(miniCluster))); now.Before(next) {
 		return nil, nil, next
 	}
 	return write, remove, time.Time{}
+}
+
+// interval is the shortest time between the last write of names and the next one.
+func (n Names) interval(lead string) time.Duration {
+	have, want := addresses(n.Have), addresses(n.Want)
+	if len(n.Want) == 0 || !slices.Equal(have[lead], want[lead]) {
+		return leadInterval
+	}
+	for hostname, of := range want {
+		if !slices.Equal(have[hostname], of) {
+			return followersInterval
+		}
+	}
+	return departuresInterval
 }
 
 func named(some []*discoveryv1.EndpointSlice, name string) *discoveryv1.EndpointSlice {
@@ -111,14 +125,13 @@ func named(some []*discoveryv1.EndpointSlice, name string) *discoveryv1.Endpoint
 	return nil
 }
 
-// addresses returns the addresses that slices have for a host name.
-func addresses(some []*discoveryv1.EndpointSlice, hostname string) []string {
-	var out []string
+// addresses returns the addresses that slices have, by host name.
+func addresses(some []*discoveryv1.EndpointSlice) map[string][]string {
+	out := map[string][]string{}
 	for _, slice := range some {
 		for i := range slice.Endpoints {
-			if endpoint := &slice.Endpoints[i]; endpoint.Hostname != nil && *endpoint.Hostname == hostname {
-				out = append(out, endpoint.Addresses...)
-			}
+			hostname := ptr.Deref(slice.Endpoints[i].Hostname, "")
+			out[hostname] = append(out[hostname], slice.Endpoints[i].Addresses...)
 		}
 	}
 	return out

@@ -109,6 +109,8 @@ func TestChangesOfNames(t *testing.T) {
 		"followers' together":           {have: stored(lead), want: publish(lead, follower), after: 200 * time.Millisecond, again: 300 * time.Millisecond},
 		"when it is time":               {have: stored(lead), want: publish(lead, follower), after: 500 * time.Millisecond, write: []string{"lmp.ipv4.0 7"}},
 		"only what has changed":         {have: stored(lead, far), want: publish(lead, follower, far), after: time.Hour, write: []string{"lmp.ipv4.0 7"}},
+		"a follower's that has gone":    {have: stored(lead, follower), want: publish(lead), after: time.Second, again: 9 * time.Second},
+		"one has gone, one has come":    {have: stored(lead, follower), want: publish(lead, far), after: time.Second, write: []string{"lmp.ipv4.0 7", "lmp.ipv4.1"}},
 		"a slice without hosts goes":    {have: stored(lead, far), want: publish(lead), after: time.Hour, remove: []string{"lmp.ipv4.1 7"}},
 		"at the end all go at once":     {have: stored(lead, far), after: 60 * time.Millisecond, remove: []string{"lmp.ipv4.0 7", "lmp.ipv4.1 7"}},
 	} {
