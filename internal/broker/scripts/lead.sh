@@ -97,7 +97,7 @@ await() {
         return
       fi
     fi
-    ((SECONDS < 10)) || pause=1
+    ((SECONDS < 3)) || pause=0.5
     read -rt "$pause" -u "$fe_still" || true
   done
 }
