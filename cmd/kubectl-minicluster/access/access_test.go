@@ -74,6 +74,7 @@ func TestPlain(t *testing.T) {
 		"\x1b[1;92mok\x1b[0m\x1b[8mno\x1b[40m": "\x1b[1;92mok\x1b[0m\ufffd[8mno\ufffd[40m",
 		"\r\x1b[K fine \x7f\u009b31m":          "\ufffd\ufffd[K fine \ufffd\ufffd31m",
 		"abc\u202edef\u061c":                   "abc\ufffddef\ufffd",
+		"a\x9b31mb":                            "a\ufffd31mb",
 	} {
 		var out, errs bytes.Buffer
 		s := New(nil, &out, &errs)

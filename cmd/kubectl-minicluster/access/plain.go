@@ -27,7 +27,7 @@ func (p Plain) Write(text []byte) (int, error) {
 // black), and single control characters: those of Unicode, and those that change the direction of text.
 var escapes = regexp.MustCompile(`\x1b\[(?:(?:[0-24]|22|3[1-79]|9[0-7])(?:;(?:[0-24]|22|3[1-79]|9[0-7]))*)?m|[\p{Cc}\x{061c}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
-// PlainText is a text as Plain writes it.
+// PlainText is a text as Plain writes it. Bytes that are no UTF-8 may be control characters of terminals of 8 bits.
 func PlainText(text string) string {
 	return escapes.ReplaceAllStringFunc(strings.ToValidUTF8(text, string(unicode.ReplacementChar)), func(found string) string {
 		if len(found) > 2 && found[0] == '\x1b' || found == "\n" || found == "\t" {
