@@ -98,22 +98,29 @@ func lineOf(mc *v1alpha2.MiniCluster) string {
 	return string(line)
 }
 
-// queuesOf are the queues that exist, and those that MiniClusters name.
-func queuesOf(made []v1alpha2.MiniClusterQueue, miniClusters []MiniCluster) []Queue {
-	out := countedQueues(miniClusters)
+// listedQueues are the queues that exist.
+func listedQueues(made []v1alpha2.MiniClusterQueue) (out []Queue) {
 	for i := range made {
 		from := &made[i]
-		queue := Queue{
+		out = append(out, Queue{
 			Name: from.Name, Listed: true, Pending: from.Status.Pending, Admitted: from.Status.Admitted,
 			Weight: from.Spec.Weight, Priority: from.Spec.Priority, Ordering: string(from.Spec.Ordering), Backfill: string(from.Spec.Backfill),
 			Suspended: from.Spec.Suspended, Share: from.Status.Share, Deserved: from.Status.Deserved,
-		}
-		if at := slices.IndexFunc(out, func(q Queue) bool { return q.Name == from.Name }); at >= 0 {
-			out[at] = queue
-		} else {
-			out = append(out, queue)
+		})
+	}
+	return out
+}
+
+// withNamed adds the queues that MiniClusters name to those of a list that exist.
+func withNamed(queues []Queue, miniClusters []MiniCluster) (out []Queue) {
+	exist := map[string]bool{}
+	for i := range queues {
+		if queues[i].Listed {
+			exist[queues[i].Name], out = true, append(out, queues[i])
 		}
 	}
+	named := slices.DeleteFunc(countedQueues(miniClusters), func(q Queue) bool { return exist[q.Name] })
+	out = append(out, named...)
 	slices.SortFunc(out, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }

@@ -50,7 +50,7 @@ func (n onNodes) add(node, key string, requests fluxion.Resources) {
 }
 
 // holdersOf are the MiniClusters on each node. A MiniCluster is on the nodes that it was given, and where
-// its pods are that have not ended.
+// its pods are bound that have not ended: whoever makes pods writes any node into their affinity.
 func holdersOf(o *Objects) onNodes {
 	nodes := onNodes{}
 	promises := make(map[string]*state.Promise, len(o.MiniClusters))
@@ -70,7 +70,7 @@ func holdersOf(o *Objects) onNodes {
 	}
 	for i := range o.Pods {
 		pod := &o.Pods[i]
-		key, node := keyOf(pod.Namespace, protocol.MiniClusterOf(pod)), protocol.PinnedNode(pod)
+		key, node := keyOf(pod.Namespace, protocol.MiniClusterOf(pod)), pod.Spec.NodeName
 		if uid, known := uids[key]; !known || pod.Labels[v1alpha2.UIDLabel] != string(uid) || node == "" || protocol.Ended(pod) {
 			continue
 		}

@@ -45,10 +45,13 @@ func (v *View) For(r *Rights) *View {
 	if r.Reservations {
 		out.Reservations = v.Reservations
 	}
-	if r.Queues {
-		out.Queues, out.Samples = v.Queues, v.Samples
-	} else {
+	switch {
+	case !r.Queues:
 		out.Queues = countedQueues(out.MiniClusters)
+	case r.All:
+		out.Queues, out.Samples = v.Queues, v.Samples
+	default:
+		out.Queues, out.Samples = withNamed(v.Queues, out.MiniClusters), v.Samples
 	}
 	return out
 }

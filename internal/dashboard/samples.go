@@ -6,6 +6,8 @@ package dashboard
 import (
 	"strconv"
 	"time"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
 const (
@@ -15,6 +17,8 @@ const (
 	MostSamples = 720
 	// mostNamed bounds the queues of a sample.
 	mostNamed = 50
+	// noQueue stands for queues that nobody has made. Tenants name them as they like, and all viewers of queues see a sample.
+	noQueue = "no queue"
 )
 
 // Sample says how many nodes the queues used at a time.
@@ -35,9 +39,15 @@ func (s Sample) Key() string { return s.ID }
 // SampleOf counts the nodes that queues use.
 func SampleOf(v *View, now time.Time) Sample {
 	s := Sample{At: now.Unix(), ID: strconv.FormatInt(now.Unix(), 10), Used: map[string]int{}}
-	queues := make(map[string]string, len(v.MiniClusters))
+	queues, named := make(map[string]string, len(v.MiniClusters)), map[string]bool{v1alpha2.DefaultQueue: true, v1alpha2.KueueQueue: true}
+	for i := range v.Queues {
+		named[v.Queues[i].Name] = named[v.Queues[i].Name] || v.Queues[i].Listed
+	}
 	for i := range v.MiniClusters {
-		queues[v.MiniClusters[i].ID] = v.MiniClusters[i].Queue
+		mc := &v.MiniClusters[i]
+		if queues[mc.ID] = noQueue; named[mc.Queue] {
+			queues[mc.ID] = mc.Queue
+		}
 	}
 	for i := range v.Nodes {
 		node := &v.Nodes[i]

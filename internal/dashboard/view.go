@@ -190,7 +190,7 @@ func New(o *Objects) *View {
 	reserve(v.Nodes, o.Reservations)
 	v.Reservations = reservationsOf(o.Reservations)
 	v.MiniClusters = miniClustersOf(o)
-	v.Queues = queuesOf(o.Queues, v.MiniClusters)
+	v.Queues = withNamed(listedQueues(o.Queues), v.MiniClusters)
 	return v
 }
 

@@ -60,6 +60,7 @@ func cluster() *Objects {
 			*fixture.BrokerPod("running", 0).On("n1").Obj(),          // has its promise
 			*fixture.BrokerPod("running", 2).On("n6").Obj(),          // is not where it was promised
 			*fixture.BrokerPod("running", 1).On("n7").Ended(0).Obj(), // holds nothing
+			*fixture.BrokerPod("running", 2).Pinned("n7").Obj(),      // the same
 			*fixture.BrokerPod("other", 0).In("secret").On("n2").Obj(),
 			*fixture.BrokerPod("other", 0).Label(v1alpha2.UIDLabel, "uid-forged").In("secret").On("n7").Obj(),
 			*fixture.BrokerPod("nobody", 0).On("n7").Obj(),
@@ -104,6 +105,7 @@ func TestNodesOfOthers(t *testing.T) {
 func TestRights(t *testing.T) {
 	objects := cluster()
 	objects.Queues = []v1alpha2.MiniClusterQueue{*fixture.Queue("default").Obj(), *fixture.Queue("hidden").Obj()}
+	objects.MiniClusters[0].Spec.Queue, objects.MiniClusters[1].Spec.Queue = "mine", "no-queue-of-secret"
 	view := New(objects)
 	view.Samples = []Sample{SampleOf(view, fixture.Noon)}
 	for name, tc := range map[string]struct {
@@ -111,9 +113,9 @@ func TestRights(t *testing.T) {
 		miniClusters, samples  int
 		queues, nodes, namedAs string
 	}{
-		"all":       {Rights{All: true, Nodes: true, Queues: true, Reservations: true}, 2, 1, "default hidden", `n2 "default/running":1 "secret/other":1 100%`, "night"},
-		"one":       {Rights{Nodes: true, Queues: true, Namespaces: map[string]bool{"default": true}}, 1, 1, "default hidden", `n2 "":1 "default/running":1 100%`, "reserved"},
-		"no queues": {Rights{Namespaces: map[string]bool{"default": true}}, 1, 0, "default", "", ""},
+		"all":       {Rights{All: true, Nodes: true, Queues: true, Reservations: true}, 2, 1, "default hidden mine no-queue-of-secret", `n2 "default/running":1 "secret/other":1 100%`, "night"},
+		"one":       {Rights{Nodes: true, Queues: true, Namespaces: map[string]bool{"default": true}}, 1, 1, "default hidden mine", `n2 "":1 "default/running":1 100%`, "reserved"},
+		"no queues": {Rights{Namespaces: map[string]bool{"default": true}}, 1, 0, "mine", "", ""},
 		"nothing":   {Rights{}, 0, 0, "", "", ""},
 	} {
 		got := view.For(&tc.rights)
