@@ -97,7 +97,7 @@ func (o *benchOptions) experiment(run bench.Run, dir string) (*experiment, error
 	e := &experiment{
 		Run: run, gangs: gangs, manager: o.manager, peers: o.peers,
 		config: localcluster.Config{Dir: dir, Nodes: localcluster.NodeConfig{
-			Count: run.Scenario.Nodes, CPU: "8", Memory: "32Gi", Pods: 110, Lease: run.Scenario.Lease.Duration,
+			Count: run.Scenario.Nodes, CPU: "8", Memory: "32Gi", Pods: 110,
 		}},
 		about: clog.Experiment{
 			Scenario: run.Scenario.Name, What: run.Scenario.What, System: run.System(), Seed: run.Seed, Nodes: run.Scenario.Nodes, Binder: run.Scheduler.Binder,

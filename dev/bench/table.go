@@ -46,8 +46,6 @@ type Scenario struct {
 	NeverStart float64 `json:"neverStart"`
 	// StartTimeout is how long a gang may take to start, before it is given up. Default 60s.
 	StartTimeout Duration `json:"startTimeout"`
-	// Lease is how long a node lives without a sign; 0 for the default.
-	Lease Duration `json:"lease"`
 	// Settle is how long queues may take to get their shares.
 	Settle Duration `json:"settle"`
 	// Only are the schedulers that take part; empty for all.

@@ -4,7 +4,6 @@
 package localcluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +24,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// usualLease is the kubelet's default.
-const usualLease = 40 * time.Second
-
 // startTimeout is how long the control plane may take to answer.
 const startTimeout = 5 * time.Minute
 
@@ -39,8 +35,7 @@ type Config struct {
 	Port int
 	// Nodes are the simulated nodes.
 	Nodes NodeConfig
-	// Real are the real nodes. CheckReal checks what the machine needs for them. A cluster may
-	// have nodes of both kinds.
+	// Real are the real nodes, instead of simulated ones. CheckReal checks what the machine needs for real nodes.
 	Real RealConfig
 	// Kueue is Kueue beside the cluster; nil if the cluster has none.
 	Kueue *KueueConfig
@@ -71,7 +66,6 @@ type Cluster struct {
 	Port      int
 	control   ControlConfig
 	logDenied bool
-	lease     time.Duration // of the simulated nodes
 	// network is the network of the real nodes and the API server; empty without real nodes.
 	network network
 }
@@ -92,7 +86,7 @@ func Up(ctx context.Context, config Config, binaries Binaries, say func(string))
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Dir: config.Dir, Port: port, control: config.Control, logDenied: config.LogDenied, lease: cmp.Or(config.Nodes.Lease, usualLease)}
+	c := &Cluster{Dir: config.Dir, Port: port, control: config.Control, logDenied: config.LogDenied}
 	if err := c.makeDirs(); err != nil {
 		return nil, err
 	}
@@ -111,6 +105,9 @@ func Up(ctx context.Context, config Config, binaries Binaries, say func(string))
 func (c *Config) check() error {
 	if c.Real.Count == 0 {
 		return nil
+	}
+	if c.Nodes.Count > 0 || c.Karpenter != nil {
+		return errors.New("a cluster with real nodes has no simulated ones, and no Karpenter, whose nodes are simulated: their kubelets give other signs of life")
 	}
 	if c.Real.Count > maxNodes {
 		return fmt.Errorf("%d real nodes are too many: a cluster can have %d", c.Real.Count, maxNodes)
@@ -143,7 +140,7 @@ func (c *Cluster) start(ctx context.Context, config Config, binaries Binaries, s
 		return err
 	}
 	controllers := []string{"kube-controller-manager", "kube-scheduler", "kwok"}
-	if config.Real.Count > 0 && config.Nodes.Count == 0 && config.Karpenter == nil {
+	if config.Real.Count > 0 {
 		controllers = controllers[:2] // nothing is simulated
 	}
 	if err := c.startControlPlane(ctx, binaries, keys, controllers, say); err != nil {
@@ -171,8 +168,7 @@ func (c *Cluster) startNodes(ctx context.Context, config Config, binaries Binari
 		if err := c.startReal(ctx, config.Real, binaries, keys, say); err != nil {
 			return err
 		}
-	}
-	if config.Nodes.Count > 0 || config.Real.Count == 0 {
+	} else {
 		say(fmt.Sprintf("making %d simulated nodes", config.Nodes.Count))
 		if err := c.makeNodes(ctx, config.Nodes); err != nil {
 			return err

@@ -34,9 +34,6 @@ type NodeConfig struct {
 	CPU, Memory string
 	// Pods is how many pods each node can have.
 	Pods int
-	// Lease is how long a node is alive without a renewed lease. A quarter of it is the time
-	// between two renewals, each of which is a write. Default 40s, as of kubelets.
-	Lease time.Duration
 }
 
 // makeNodes creates the simulated nodes.

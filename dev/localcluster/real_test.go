@@ -48,6 +48,8 @@ func TestConfigOfRealNodes(t *testing.T) {
 	for want, config := range map[string]Config{
 		"cannot be in /var/lib/": {Dir: "/var/lib/cluster", Real: RealConfig{Count: 1}},
 		"can have 63":            {Dir: "/tmp/cluster", Real: RealConfig{Count: 64}},
+		"no simulated ones":      {Dir: "/tmp/cluster", Real: RealConfig{Count: 1}, Nodes: NodeConfig{Count: 1}},
+		"no Karpenter":           {Dir: "/tmp/cluster", Real: RealConfig{Count: 1}, Karpenter: &KarpenterConfig{}},
 	} {
 		if err := config.check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", config, err)

@@ -121,8 +121,8 @@ func (c *Cluster) featureGates() []string {
 
 func (c *Cluster) controllerManagerArgs(keys *credentials) []string {
 	args := c.featureGates()
-	if c.lease > usualLease {
-		args = append(args, "--node-monitor-grace-period="+c.lease.String())
+	if c.network.Name == "" {
+		args = append(args, "--node-monitor-grace-period=87600h") // simulated nodes give no signs of life
 	}
 	return append(args,
 		"--kubeconfig="+c.Kubeconfig(), "--authentication-kubeconfig="+c.Kubeconfig(), "--authorization-kubeconfig="+c.Kubeconfig(),
@@ -149,7 +149,9 @@ func (c *Cluster) kwokArgs() []string {
 	args := []string{
 		"--kubeconfig=" + c.Kubeconfig(), "--server-address=" + c.Address(PortKwok),
 		"--manage-nodes-with-label-selector=" + simulatedLabel + "=" + simulatedValue,
-		"--node-lease-duration-seconds=" + strconv.Itoa(int(c.lease.Seconds())),
+		// Without leases. kwok ignores what happens to the pods of a node whose lease it does not hold, and never looks at them
+		// again: also while a node is back and the garbage collector has removed the lease of the node before.
+		"--node-lease-duration-seconds=0",
 		"--node-ip=127.0.0.1", "--v=WARN",
 	}
 	entries, _ := stages.ReadDir("stages") // writeConfigs has read this directory

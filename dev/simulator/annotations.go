@@ -72,9 +72,6 @@ const (
 	PhaseRunning = flux.Running // the command runs
 )
 
-// VanishAt is an annotation of a node: the time (RFC 3339) at which the node is deleted.
-const VanishAt = prefix + "vanish-at"
-
 // Tell changes an annotation of a pod that runs. A test that has seen what it waits for can so end a
 // command, lose a rank or start a pod, without a clock.
 func Tell(ctx context.Context, c client.Client, pod *corev1.Pod, annotation, value string) error {

@@ -58,10 +58,6 @@ func Run(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	nodes := &vanisher{client: mgr.GetClient(), clock: clock.RealClock{}}
-	if err := ctrl.NewControllerManagedBy(mgr).Named("nodes").For(&corev1.Node{}).Complete(nodes); err != nil {
-		return err
-	}
 	return mgr.Start(ctx)
 }
 

@@ -214,60 +214,21 @@ func (c *chaos) leadAgain() {
 	}
 }
 
-// takeNode lets a node vanish for a while.
-func (c *chaos) takeNode(name string, pause time.Duration) {
+// loseNode lets a node vanish for a while.
+func (c *chaos) loseNode(name string, pause time.Duration) {
 	c.t.Helper()
-	var node corev1.Node
-	if err := env.client.Get(c.ctx, client.ObjectKey{Name: name}, &node); err != nil {
-		if apierrors.IsNotFound(err) {
-			return // it is away
-		}
-		c.t.Fatal(err)
+	if slices.ContainsFunc(c.absences, func(a absence) bool { return a.node == name && a.until.IsZero() }) {
+		return // it is away
 	}
-	again := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: node.Labels},
-		Status:     corev1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable},
-	}
-	from := wallClock.Now()
-	c.delete(&node)
-	c.absences = append(c.absences, absence{node: name, from: from})
+	c.absences = append(c.absences, absence{node: name, from: wallClock.Now()})
 	i := len(c.absences) - 1
-	bring := func() {
-		if err := env.client.Create(c.ctx, again.DeepCopy()); err != nil && !apierrors.IsAlreadyExists(err) {
-			c.t.Error(err)
-		}
-	}
+	bring := c.takeNode(name)
 	c.t.Cleanup(bring)
 	c.later(pause, func() {
 		c.t.Helper()
-		c.endPodsOn(name)
 		bring()
 		c.absences[i].until = wallClock.Now()
 	})
-}
-
-// endPodsOn ends the pods on a node that are being deleted, as its kubelet does when it
-// comes back: kwok does not know them any more.
-func (c *chaos) endPodsOn(node string) {
-	c.t.Helper()
-	var list corev1.PodList
-	if err := env.client.List(c.ctx, &list, client.InNamespace(c.namespace)); err != nil {
-		c.t.Fatal(err)
-	}
-	for i := range list.Items {
-		pod := &list.Items[i]
-		if pod.Spec.NodeName != node || pod.DeletionTimestamp == nil {
-			continue
-		}
-		failed := client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`))
-		err := env.client.Status().Patch(c.ctx, pod, failed)
-		if err == nil {
-			err = env.client.Delete(c.ctx, pod, client.GracePeriodSeconds(0))
-		}
-		if client.IgnoreNotFound(err) != nil {
-			c.t.Error(err)
-		}
-	}
 }
 
 // unlucky reports whether it had a node that vanished.

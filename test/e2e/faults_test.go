@@ -68,7 +68,7 @@ func TestKilledAtRandom(t *testing.T) {
 		}
 	}
 	nowAndThen(6, 20, func() { c.killManager(seconds(r, 4)) })
-	nowAndThen(5, 25, func() { c.takeNode(s.nodes[r.IntN(len(s.nodes))], 2*time.Second+seconds(r, 60)) })
+	nowAndThen(5, 25, func() { c.loseNode(s.nodes[r.IntN(len(s.nodes))], 2*time.Second+seconds(r, 60)) })
 	nowAndThen(30, 120, func() { c.killController("kube-scheduler", seconds(r, 10)) })
 	nowAndThen(30, 120, func() { c.killController("kube-controller-manager", seconds(r, 10)) })
 	defer func() { t.Log(c.table()) }() // whatever becomes of it

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,4 +107,36 @@ func TestSimulatedFaults(t *testing.T) {
 func (s *site) awaitPod(mc *v1alpha2.MiniCluster, rank int, what string, holds func(*corev1.Pod) bool) *corev1.Pod {
 	s.t.Helper()
 	return s.shared.AwaitPod(mc, rank, what, holds)
+}
+
+// A pod of a node that went and came back ends once it is deleted, as on a real kubelet. Nothing depends on a Lease of the node:
+// the garbage collector removes that of the node before whenever it comes to it.
+func TestSimulatedNodeBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	name := s.nodes[0]
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "stays"}, Spec: corev1.PodSpec{
+		NodeName: name, Containers: []corev1.Container{{Name: "app", Image: "app"}},
+	}}
+	s.shared.Create(pod)
+	eventually(t, func() error {
+		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(pod), pod); err != nil || pod.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("the pod is %s: %w", pod.Status.Phase, err)
+		}
+		return nil
+	})
+	s.takeNode(name)()
+	s.awaitReady(name)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: name}}
+	if err := client.IgnoreNotFound(env.client.Delete(s.ctx, lease)); err != nil {
+		t.Fatal(err)
+	}
+	s.delete(pod)
+	eventually(t, func() error {
+		err := env.client.Get(s.ctx, client.ObjectKeyFromObject(pod), pod)
+		if err == nil {
+			return fmt.Errorf("the pod is still there, %s", pod.Status.Phase)
+		}
+		return client.IgnoreNotFound(err)
+	})
 }

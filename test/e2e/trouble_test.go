@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -328,49 +328,52 @@ func nodeOfRank(s *site, mc *v1alpha2.MiniCluster, rank int) (node string) {
 	return node
 }
 
-// vanish lets a node be no more, and makes it anew when the test has ended and Kubernetes has removed
-// the node's pods: kwok ends no pods that are older than their node.
+// vanish lets a node be no more until the test has ended.
 func vanish(s *site, name string) {
+	s.t.Helper()
+	bring := s.takeNode(name)
+	s.t.Cleanup(func() {
+		s.t.Helper()
+		bring()
+		s.awaitReady(name)
+	})
+}
+
+// takeNode deletes a node, which the returned function makes again.
+func (s *site) takeNode(name string) (bring func()) {
 	s.t.Helper()
 	var node corev1.Node
 	if err := env.client.Get(s.ctx, client.ObjectKey{Name: name}, &node); err != nil {
 		s.t.Fatal(err)
 	}
-	again := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: node.Labels},
-		Status:     corev1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable},
-	}
-	s.patch(&node, `{"metadata":{"annotations":{%q:%q}}}`, simulator.VanishAt, node.CreationTimestamp.Format(time.RFC3339))
-	eventually(s.t, func() error {
-		if err := env.client.Get(s.ctx, client.ObjectKey{Name: name}, &node); err != nil {
-			return client.IgnoreNotFound(err)
-		}
-		return fmt.Errorf("node %s is still there", name)
-	})
-	s.t.Cleanup(func() {
+	s.delete(&node)
+	return func() {
 		s.t.Helper()
 		eventually(s.t, func() error {
-			var pods corev1.PodList
-			if err := env.client.List(s.ctx, &pods, client.InNamespace(s.namespace)); err != nil {
-				return err
+			err := env.client.Create(s.ctx, &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Labels: node.Labels},
+				Status:     corev1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable},
+			})
+			if apierrors.IsAlreadyExists(err) {
+				return nil
 			}
-			for _, pod := range pods.Items {
-				if pod.Spec.NodeName == name {
-					return fmt.Errorf("pod %s is still there", pod.Name)
-				}
-			}
-			return nil
+			return err
 		})
-		eventually(s.t, func() error { return env.client.Create(s.ctx, again.DeepCopy()) })
-		eventually(s.t, func() error {
-			if err := env.client.Get(s.ctx, client.ObjectKey{Name: name}, &node); err != nil {
-				return err
-			}
-			if len(node.Spec.Taints) > 0 {
-				return fmt.Errorf("node %s is tainted: %v", name, node.Spec.Taints)
-			}
-			return nil
-		})
+	}
+}
+
+// awaitReady waits until a node that was made is ready: Kubernetes taints it until then.
+func (s *site) awaitReady(name string) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		var node corev1.Node
+		if err := env.client.Get(s.ctx, client.ObjectKey{Name: name}, &node); err != nil {
+			return err
+		}
+		if len(node.Spec.Taints) > 0 {
+			return fmt.Errorf("node %s is tainted: %v", name, node.Spec.Taints)
+		}
+		return nil
 	})
 }
 

@@ -17,7 +17,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -139,10 +138,6 @@ type Cluster struct {
 	end   context.CancelFunc
 }
 
-// lease is longer than any test: on a busy machine, simulated nodes renew their leases late, and none is to be lost for
-// that. Each renewal is a write, too.
-const lease = time.Hour
-
 // Beside is what runs beside the control plane of a cluster.
 type Beside func(*localcluster.Config)
 
@@ -163,7 +158,7 @@ func (s *Suite) Up(ctx context.Context, name string, nodes int, beside ...Beside
 func (s *Suite) UpEmpty(ctx context.Context, name string, nodes int, beside ...Beside) (_ *Cluster, err error) {
 	config := localcluster.Config{
 		Dir:       filepath.Join(s.Dir, name),
-		Nodes:     localcluster.NodeConfig{Count: nodes, CPU: "8", Memory: "32Gi", Pods: 110, Lease: lease},
+		Nodes:     localcluster.NodeConfig{Count: nodes, CPU: "8", Memory: "32Gi", Pods: 110},
 		LogDenied: true,
 	}
 	for _, add := range beside {
