@@ -4,13 +4,10 @@
 package operator
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,9 +28,6 @@ type Fuse struct {
 	blowAt Write
 	blow   func()
 	blown  bool
-	// told are the events of decisions, each with how often it was sent, where the operator is
-	// killed at every one of them; else nil.
-	told map[string]int
 	// held is not nil while events are not answered.
 	held chan struct{}
 }
@@ -144,17 +138,6 @@ func kindOf(r *http.Request) string {
 	return kind
 }
 
-// AtEvents lets the fuse blow twice at every event of the operator's: before the event is written, and
-// when it is sent again, after that. Until there is something to blow, no event is written.
-func (f *Fuse) AtEvents(blow func()) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	if f.told == nil {
-		f.told = map[string]int{}
-	}
-	f.blow, f.blown = blow, blow == nil
-}
-
 // Hold leaves events unanswered until the function that it returns is called.
 func (f *Fuse) Hold() (release func()) {
 	f.held = make(chan struct{})
@@ -185,9 +168,6 @@ func (f fused) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, r.Context().Err()
 		}
 	}
-	if f.told != nil && isEvent {
-		return f.tell(r)
-	}
 	if kind := kindOf(r); kind != "" {
 		return f.write(r, kind)
 	}
@@ -207,28 +187,6 @@ func (f fused) write(r *http.Request, kind string) (*http.Response, error) {
 	f.counts[kind]++
 	if kind == f.blowAt.Kind && f.counts[kind] == f.blowAt.N {
 		return f.burn(r, f.blowAt.Before)
-	}
-	return f.next.RoundTrip(r)
-}
-
-// eventName is how an event is called, in whatever way it is encoded.
-var eventName = regexp.MustCompile(`[-a-z0-9]+\.[0-9a-f]{16}`)
-
-func (f fused) tell(r *http.Request) (*http.Response, error) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	if f.blown {
-		return nil, errBlown
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	r = r.Clone(r.Context())
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	name := string(eventName.Find(body))
-	if f.told[name]++; f.told[name] <= 2 {
-		return f.burn(r, f.told[name] == 1)
 	}
 	return f.next.RoundTrip(r)
 }

@@ -117,37 +117,6 @@ func (o *Operator) Eventually(attempt func() error) {
 	o.Fuse.Eventually(o.site.T, func() error { return o.Start() }, attempt)
 }
 
-// KillAtEveryEvent starts the operator, kills it at each of its events, twice, and starts it anew, until the function that
-// it returns is called.
-func (o *Operator) KillAtEveryEvent() (stop func()) {
-	o.AtEvents(nil)
-	ctx, cancel := context.WithCancel(o.site.Ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			if err := o.Start(); err != nil {
-				o.site.T.Error(err)
-				return
-			}
-			killed := make(chan struct{})
-			o.AtEvents(func() {
-				o.Kill()
-				close(killed)
-			})
-			select {
-			case <-ctx.Done():
-				return
-			case <-killed:
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
-}
-
 // mortal is the transport of one operator. Nothing passes once the operator is dead.
 type mortal struct {
 	next http.RoundTripper
