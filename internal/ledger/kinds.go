@@ -32,16 +32,7 @@ func (r *room) Amount(resource, id, other string) (free, all int64) {
 }
 
 // Elsewhere is part of queue.Kinds.
-func (r *room) Elsewhere(id, other string) []int {
-	var ranks []int
-	nodes := r.nodesOf(id)
-	for _, pod := range r.graph.Pods(other) {
-		if node, ok := r.graph.Index(pod.Node); !ok || !nodes.Has(node) {
-			ranks = append(ranks, pod.Rank)
-		}
-	}
-	return ranks
-}
+func (r *room) Elsewhere(id, other string) []int { return r.nodesOf(id).RanksOutside(r.graph, other) }
 
 // Meet is part of queue.Kinds.
 func (r *room) Meet(id, other string) bool { return r.nodesOf(id).Meets(r.nodesOf(other)) }

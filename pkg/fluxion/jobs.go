@@ -124,6 +124,18 @@ func (g *Graph) Pods(job string) []Pod {
 	return pods
 }
 
+// RanksOutside are the ranks of a job on other nodes than those of the set, rising.
+func (b Bitmap) RanksOutside(g *Graph, job string) (ranks []int) {
+	if j := g.jobs.get(job); j != nil {
+		for rank, node := range j.nodes {
+			if node != none && !b.Has(int(node)) {
+				ranks = append(ranks, rank)
+			}
+		}
+	}
+	return ranks
+}
+
 // Take records that the gang's job holds a placement. It fails if the graph has a job of
 // that id already (ErrExists). It also fails if a node is not in the graph, is down, or
 // has too little left (ErrBusy). A Take that fails changes nothing.

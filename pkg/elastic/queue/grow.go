@@ -94,7 +94,7 @@ func (c *cycle) grow() {
 
 // keep keeps growth off all nodes that waiting gangs could use, also once these nodes are empty. So
 // growth delays no gang that waits for nodes. It reports false if a waiting gang depends on
-// guarantees: these count what is free in the whole cluster, on whatever nodes.
+// guarantees: what the gang has to leave to others also depends on what is free on other nodes.
 func (c *cycle) keep() bool {
 	kept := map[string]bool{} // by class
 	for _, q := range c.queues {
