@@ -41,6 +41,8 @@ func FuzzScript(f *testing.F) {
 	f.Add(slurmScript)
 	f.Add("#!/bin/sh\n#FLUX: -N2 --env=A=b -t 1h --cwd='/x y' # c\n# flux: -x\necho \\\n")
 	f.Add("#!/bin/bash\n#SBATCH --mem=1e-99999999 --gres=gpu:99999999999999999999 -c 2147483647 -n 2147483647 -t 99999-99\n")
+	f.Add("#!/bin/sh\necho \x80\xae")
+	f.Add("#!sh \u202e0")
 	f.Add("#!/bin/bash\n#SBATCH -J \x1b[2J -D \"\u202e\" -\xff=' \n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if !isScript([]byte(text)) {
@@ -59,7 +61,7 @@ func FuzzScript(f *testing.F) {
 			t.Fatalf("%v in %s", err, out)
 		}
 		c, spec := mc.Spec.FluxContainer(), &mc.Spec
-		if want := strings.ToValidUTF8(strings.ReplaceAll(text, `\`, `\\`), "\ufffd"); strings.ToValidUTF8(c.Commands.Script, "\ufffd") != want {
+		if want := access.PlainText(strings.ReplaceAll(text, `\`, `\\`)); c.Commands.Script != want { // as it is shown
 			t.Errorf("the script is %q, want %q", c.Commands.Script, want)
 		}
 		if wrong := validation.IsDNS1035Label(mc.GenerateName + "x"); wrong != nil {
@@ -79,7 +81,7 @@ var clockParts = regexp.MustCompile(`\d+`)
 
 // A limit that is a clock is exactly as long as its numbers say, or is refused, and is read again as it is shown.
 func FuzzLimit(f *testing.F) {
-	for _, text := range []string{"20", "2d", "1-2:3:4", "99999-9999999:9999999:9999999", "9999999:00:00", "1h30m", "2562047h48m", "-1ns"} {
+	for _, text := range []string{"20", "2d", "1-2:3:4", "0:0:1", "1:2:3", "99999-9999999:9999999:9999999", "9999999:00:00", "1h30m", "2562047h48m", "-1ns"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -95,8 +97,8 @@ func FuzzLimit(f *testing.F) {
 			return
 		}
 		want, units := new(big.Int), []int64{24 * 3600, 3600, 60, 1}
-		if !strings.ContainsAny(text, "d-") && strings.Count(text, ":") < 2 {
-			units = []int64{60, 1}
+		if !strings.ContainsAny(text, "d-") {
+			units = units[2-strings.Count(text, ":")/2:] // H:M:S, M:S or M
 		}
 		for i, part := range clockParts.FindAllString(text, -1) {
 			n, _ := new(big.Int).SetString(part, 10)
