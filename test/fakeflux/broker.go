@@ -132,7 +132,7 @@ func (b *broker) lead() int {
 		return fail("flux-broker: %v", err)
 	}
 	if len(b.hosts) > 1 {
-		brokers, err := listener.Listen(context.Background(), "tcp", b.bindAddress())
+		brokers, err := listener.Listen(context.Background(), b.network(), b.bindAddress())
 		if err != nil {
 			return fail("broker.err[0]: bind %s: %v", b.bindAddress(), err)
 		}
@@ -317,7 +317,7 @@ type link struct {
 
 // hello asks the lead once.
 func (b *broker) hello() *link {
-	conn, err := dialer.Dial("tcp", b.connectAddress())
+	conn, err := dialer.Dial(b.network(), b.connectAddress())
 	if err != nil {
 		return nil
 	}
@@ -346,7 +346,7 @@ func (b *broker) forward(client net.Conn) {
 		_ = c.encoder.Encode(message{Exit: &code})
 		return
 	}
-	lead, err := dialer.Dial("tcp", b.connectAddress())
+	lead, err := dialer.Dial(b.network(), b.connectAddress())
 	if err != nil {
 		return
 	}

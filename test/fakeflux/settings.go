@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,6 +61,7 @@ type configuration struct {
 		DefaultPort    int    `toml:"default_port"`
 		DefaultBind    string `toml:"default_bind"`
 		DefaultConnect string `toml:"default_connect"`
+		EnableIPv6     bool   `toml:"enable_ipv6"`
 		Hosts          []struct{ Host string }
 	}
 }
@@ -183,6 +185,14 @@ func (s *settings) directories() error {
 	return nil
 }
 
+// network is that of brokers, as of net.Dial. Flux uses one family.
+func (s *settings) network() string {
+	if s.config.Bootstrap.EnableIPv6 {
+		return "tcp6"
+	}
+	return "tcp4"
+}
+
 // bindAddress is where the lead listens. The host of default_bind may be an interface.
 func (s *settings) bindAddress() string {
 	if own := os.Getenv("FAKEFLUX_LEAD"); own != "" {
@@ -195,19 +205,21 @@ func (s *settings) bindAddress() string {
 	if host == "*" {
 		host = ""
 	} else if found, err := net.InterfaceByName(host); err == nil {
-		host = firstAddress(found)
+		host = firstAddress(found, s.config.Bootstrap.EnableIPv6)
 	}
 	return net.JoinHostPort(host, port)
 }
 
-// firstAddress is "", every address, where an interface has none.
-func firstAddress(of *net.Interface) string {
-	addresses, err := of.Addrs()
-	if err != nil || len(addresses) == 0 {
-		return ""
+// firstAddress is the first of a family that is not of the link alone, and "", every address, where an interface has none.
+func firstAddress(of *net.Interface, ipv6 bool) string {
+	addresses, _ := of.Addrs()
+	for _, address := range addresses {
+		prefix, err := netip.ParsePrefix(address.String())
+		if ip := prefix.Addr(); err == nil && ip.Is6() == ipv6 && !ip.IsLinkLocalUnicast() {
+			return ip.String()
+		}
 	}
-	address, _, _ := strings.Cut(addresses[0].String(), "/")
-	return address
+	return ""
 }
 
 // connectAddress is where the others find it.
