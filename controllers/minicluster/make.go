@@ -151,17 +151,25 @@ func (m *maker) repair(ctx context.Context, seen *observed) (again time.Time, er
 	if err != nil {
 		return time.Time{}, noInput(err)
 	}
-	services, err := jobset.Services(was)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("building the Services of MiniCluster %q: %w", was.Name, err)
-	}
-	for _, service := range services {
-		if err := m.makeService(ctx, was, service); err != nil {
-			return time.Time{}, err
-		}
+	if err := m.makeServices(ctx, was); err != nil {
+		return time.Time{}, err
 	}
 	seen.memory.repaired = seen.now
 	return seen.now.Add(interval), m.createMounted(ctx, seen, set)
+}
+
+// makeServices makes the Services of a MiniCluster that are not there.
+func (m *maker) makeServices(ctx context.Context, mc *v1alpha2.MiniCluster) error {
+	services, err := jobset.Services(mc)
+	if err != nil {
+		return fmt.Errorf("building the Services of MiniCluster %q: %w", mc.Name, err)
+	}
+	for _, service := range services {
+		if err := m.makeService(ctx, mc, service); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // createFiles creates the files of a JobSet, its own ConfigMap last. Their names are the JobSet's own: files that exist are

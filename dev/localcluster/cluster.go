@@ -130,7 +130,7 @@ func (c *Config) check() error {
 func (c *Cluster) start(ctx context.Context, config Config, binaries Binaries, say func(string)) error {
 	var addresses []net.IP
 	if config.Real.Count > 0 {
-		if err := c.makeNetwork(ctx); err != nil {
+		if err := c.makeNetwork(ctx, config.Real.Families); err != nil {
 			return err
 		}
 		addresses = append(addresses, c.network.gateway().AsSlice())

@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The first process of a real node, in namespaces of its own. All processes, mounts and interfaces
-# of the node end with this process. It writes a word to descriptor 3 when the node is ready.
+# of the node end with this process. It writes a word to descriptor 3 when the node is ready. An
+# ADDRESS has all that ip-address(8) is told of an address.
 #
-#   node.sh NAME LIB LOG ADDRESS/BITS MAC
+#   node.sh NAME LIB LOG MAC ADDRESS...
 set -eu
-name=$1 lib=$2 log=$3 address=$4 mac=$5
+name=$1 lib=$2 log=$3 mac=$4
 
 # The caller writes a line when the record of this process is written and its interface exists. If
 # the caller has ended before that, this process ends, too.
@@ -38,7 +39,10 @@ EOF
 ip link set lo up
 ip link add cni0 address "$mac" type bridge
 ip link set eth0 master cni0 up
-ip address add "$address" dev cni0
+for address in "${@:5}"; do
+	# shellcheck disable=SC2086 # words
+	ip address add dev cni0 $address
+done
 ip link set cni0 up
 
 echo ready >&3

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // RealConfig describes real nodes. Each is a containerd and a kubelet in namespaces of their own. All
@@ -24,6 +26,8 @@ type RealConfig struct {
 	// Images are archives that every node imports, including the pause image. Nodes pull no
 	// images.
 	Images []string
+	// Families are those of the addresses of pods and nodes, the first one preferred. Default IPv4 alone.
+	Families []corev1.IPFamily
 }
 
 // PauseImage is the image that keeps the namespaces of a real pod. It has to be among the images.
@@ -123,7 +127,7 @@ func (c *Cluster) startReal(ctx context.Context, config RealConfig, binaries Bin
 		return err
 	}
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "udp", net.JoinHostPort(c.network.gateway().String(), "53"))
+		return (&net.Dialer{}).DialContext(ctx, "udp", net.JoinHostPort(c.network.each(c.network.gateway())[0].String(), "53"))
 	}}
 	answers := func() (bool, error) {
 		_, err := resolver.LookupHost(ctx, "kubernetes.default.svc.cluster.local.")
@@ -138,7 +142,7 @@ func (c *Cluster) startDNS(binaries Binaries) (*process, error) {
 	config := fmt.Sprintf(`.:53 {
     bind %s
     errors
-    kubernetes cluster.local in-addr.arpa {
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
         kubeconfig %s
         ttl 1
     }
@@ -146,11 +150,20 @@ func (c *Cluster) startDNS(binaries Binaries) (*process, error) {
         rcode NXDOMAIN
     }
 }
-`, c.network.gateway(), c.Kubeconfig())
+`, words(c.network.each(c.network.gateway()), " "), c.Kubeconfig())
 	if err := os.WriteFile(c.config("Corefile"), []byte(config), 0o644); err != nil {
 		return nil, err
 	}
 	return start(c.Dir, "coredns", binaries["coredns"], "-conf="+c.config("Corefile"))
+}
+
+// words joins addresses.
+func words(addresses []netip.Addr, separator string) string {
+	var out []string
+	for _, address := range addresses {
+		out = append(out, address.String())
+	}
+	return strings.Join(out, separator)
 }
 
 // command runs a command to its end. The error has the output of the command.

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // One line of an error lists everything that is missing.
@@ -96,6 +98,29 @@ func TestNetwork(t *testing.T) {
 	}
 	if got := mac(netip.MustParseAddr("10.192.1.255")); got != "0a:58:0a:c0:01:ff" {
 		t.Errorf("hardware address %s", got)
+	}
+}
+
+// An IPv6 address is in the cluster's own part of these, and each address is in the place of its family.
+func TestFamilies(t *testing.T) {
+	const ipv4, ipv6 = corev1.IPv4Protocol, corev1.IPv6Protocol
+	n, other := networkOf("/home/me/.local", 0), networkOf("/home/me/.local", 1)
+	for _, tc := range []struct {
+		families    []corev1.IPFamily
+		ofInterface int // how many addresses
+	}{
+		{[]corev1.IPFamily{ipv4}, 1}, {[]corev1.IPFamily{ipv4, ipv6}, 2}, {[]corev1.IPFamily{ipv6, ipv4}, 2}, {[]corev1.IPFamily{ipv6}, 2},
+	} {
+		n.Families = tc.families
+		for i, address := range n.each(n.node(maxNodes - 1)) {
+			prefix := n.prefix(address)
+			if address.Is6() != (tc.families[i] == ipv6) || !prefix.Contains(address) || prefix != prefix.Masked() || prefix.Overlaps(other.prefix(address)) {
+				t.Errorf("%v: address %d is %s of %s", tc.families, i, address, prefix)
+			}
+		}
+		if got := n.ofInterface(n.gateway()); len(got) != tc.ofInterface || got[0] != n.gateway().String()+"/18" {
+			t.Errorf("%v: the bridge has %q", tc.families, got)
+		}
 	}
 }
 

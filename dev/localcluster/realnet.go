@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // network is the network of a cluster's real nodes: a bridge to which all nodes and pods are
@@ -27,8 +29,10 @@ type network struct {
 	// Name is the name of the bridge. The names of all interfaces and control groups of the
 	// cluster begin with it, and those of no other cluster.
 	Name string `json:"name"`
-	// Prefix is the prefix of all addresses.
+	// Prefix is the prefix of all IPv4 addresses.
 	Prefix netip.Prefix `json:"prefix"`
+	// Families are those of the pods' addresses: see RealConfig.
+	Families []corev1.IPFamily `json:"families"`
 }
 
 // Each cluster takes a part of 10.192.0.0/10 that overlaps with no other network of this machine.
@@ -59,6 +63,48 @@ func add(address netip.Addr, n int) netip.Addr {
 	return netip.AddrFrom4(bytes)
 }
 
+// firstNetwork6 has the IPv6 addresses: each has an IPv4 address as its last 32 bits, so that the parts of two clusters
+// overlap in neither family.
+var firstNetwork6 = netip.MustParsePrefix("fd66:6c75:7865::/96")
+
+// in6 returns the IPv6 address that goes with an IPv4 address.
+func in6(address netip.Addr) netip.Addr {
+	bytes, last := firstNetwork6.Addr().As16(), address.As4()
+	copy(bytes[12:], last[:])
+	return netip.AddrFrom16(bytes)
+}
+
+// each returns an address in each family, in the order of the families.
+func (n network) each(address netip.Addr) []netip.Addr {
+	var out []netip.Addr
+	for _, family := range n.Families {
+		if family == corev1.IPv6Protocol {
+			out = append(out, in6(address))
+		} else {
+			out = append(out, address)
+		}
+	}
+	return out
+}
+
+// prefix returns the prefix of all addresses of the family of an address.
+func (n network) prefix(address netip.Addr) netip.Prefix {
+	if address.Is4() {
+		return n.Prefix
+	}
+	return netip.PrefixFrom(in6(n.Prefix.Addr()), firstNetwork6.Bits()+networkBits)
+}
+
+// ofInterface returns arguments of ip-address(8) for each address that the bridge or a node has. All have an IPv4 address,
+// by which nodes reach the API server. An IPv6 address is valid at once: nobody else can have that address.
+func (n network) ofInterface(address netip.Addr) []string {
+	args := []string{netip.PrefixFrom(address, networkBits).String()}
+	if slices.Contains(n.Families, corev1.IPv6Protocol) {
+		args = append(args, netip.PrefixFrom(in6(address), firstNetwork6.Bits()+networkBits).String()+" nodad")
+	}
+	return args
+}
+
 // gateway returns the address of the bridge.
 func (n network) gateway() netip.Addr { return add(n.Prefix.Addr(), 1) }
 
@@ -82,7 +128,7 @@ func mac(address netip.Addr) string {
 
 // makeNetwork chooses the cluster's network and makes its bridge. It records the choice first, so that
 // Down can remove the bridge.
-func (c *Cluster) makeNetwork(ctx context.Context) error {
+func (c *Cluster) makeNetwork(ctx context.Context, families []corev1.IPFamily) error {
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
 		return err
@@ -100,6 +146,9 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 	if c.network, err = chooseNetwork(dir); err != nil {
 		return err
 	}
+	if c.network.Families = families; len(families) == 0 {
+		c.network.Families = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
 	data, err := json.Marshal(c.network)
 	if err != nil {
 		return err
@@ -108,13 +157,12 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 		return err
 	}
 	n := c.network
-	address := netip.PrefixFrom(n.gateway(), networkBits).String()
-	for _, args := range [][]string{
-		{"link", "add", n.Name, "address", mac(n.gateway()), "type", "bridge"},
-		{"address", "add", address, "dev", n.Name},
-		{"link", "set", n.Name, "up"},
-	} {
-		if err := command(ctx, "ip", args...); err != nil {
+	commands := []string{"link add " + n.Name + " address " + mac(n.gateway()) + " type bridge"}
+	for _, address := range n.ofInterface(n.gateway()) {
+		commands = append(commands, "address add dev "+n.Name+" "+address)
+	}
+	for _, args := range append(commands, "link set "+n.Name+" up") {
+		if err := command(ctx, "ip", strings.Fields(args)...); err != nil {
 			return fmt.Errorf("making the network of the nodes: %w", err)
 		}
 	}

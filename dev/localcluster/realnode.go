@@ -68,6 +68,14 @@ func (n *realNode) controlGroup() string {
 
 func (n *realNode) address() netip.Addr { return n.cluster.network.node(n.index) }
 
+// addresses are those by which the API server reaches the kubelet.
+func (n *realNode) addresses() (all []net.IP) {
+	for _, address := range n.cluster.network.each(n.address()) {
+		all = append(all, address.AsSlice())
+	}
+	return all
+}
+
 // start makes the node and starts it.
 func (n *realNode) start(ctx context.Context, config RealConfig, binaries Binaries, keys *credentials) error {
 	if err := n.prepare(keys); err != nil {
@@ -148,9 +156,9 @@ func (n *realNode) plugIn(ctx context.Context) (_ *process, err error) {
 	}
 	defer ready.Close()
 	network := n.cluster.network
+	args := []string{n.cluster.config("node.sh"), n.name(), n.file("lib"), n.logs(), mac(n.address())}
 	init, err := launch{
-		name: n.name(), path: "/bin/bash",
-		args:    []string{n.cluster.config("node.sh"), n.name(), n.file("lib"), n.logs(), netip.PrefixFrom(n.address(), networkBits).String(), mac(n.address())},
+		name: n.name(), path: "/bin/bash", args: append(args, network.ofInterface(n.address())...),
 		wrapper: []string{"unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork"},
 		stdin:   said, files: []*os.File{sayReady}, again: true,
 	}.start(n.cluster.Dir)
@@ -205,7 +213,7 @@ func (n *realNode) prepare(keys *credentials) error {
 	certFile, keyFile, err := keys.issue(n.name(), &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "system:node:" + n.name(), Organization: []string{"system:nodes"}},
 		DNSNames:    []string{n.name()},
-		IPAddresses: []net.IP{n.address().AsSlice()},
+		IPAddresses: n.addresses(),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	})
 	if err != nil {
@@ -260,16 +268,24 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 
 // cniConfig returns a CNI configuration that connects pods to the node's bridge.
 func (n *realNode) cniConfig() any {
-	first, last := n.cluster.network.pods(n.index)
+	network := n.cluster.network
+	first, last := network.pods(n.index)
+	from, to, gateways := network.each(first), network.each(last), network.each(network.gateway())
+	var ranges [][]any
+	var routes []any
+	for i, gateway := range gateways {
+		ranges = append(ranges, []any{map[string]any{
+			"subnet": network.prefix(gateway), "rangeStart": from[i], "rangeEnd": to[i], "gateway": gateway,
+		}})
+		everywhere := "0.0.0.0/0"
+		if gateway.Is6() {
+			everywhere = "::/0"
+		}
+		routes = append(routes, map[string]any{"dst": everywhere})
+	}
 	return map[string]any{
 		"cniVersion": "0.4.0", "name": "pods", "type": "bridge", "bridge": "cni0",
-		"ipam": map[string]any{
-			"type": "host-local",
-			"ranges": [][]any{{map[string]any{
-				"subnet": n.cluster.network.Prefix, "rangeStart": first, "rangeEnd": last, "gateway": n.cluster.network.gateway(),
-			}}},
-			"routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
-		},
+		"ipam": map[string]any{"type": "host-local", "ranges": ranges, "routes": routes},
 	}
 }
 
@@ -277,7 +293,6 @@ func (n *realNode) cniConfig() any {
 func (n *realNode) kubeletConfig(keys *credentials, certFile, keyFile string) any {
 	return map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-		"address":     n.address(),
 		"tlsCertFile": certFile, "tlsPrivateKeyFile": keyFile,
 		"authentication": map[string]any{
 			"anonymous": map[string]any{"enabled": false},
@@ -286,7 +301,7 @@ func (n *realNode) kubeletConfig(keys *credentials, certFile, keyFile string) an
 		},
 		"authorization":            map[string]any{"mode": "Webhook"},
 		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
-		"clusterDNS":               []any{n.cluster.network.gateway()},
+		"clusterDNS":               n.cluster.network.each(n.cluster.network.gateway()),
 		"clusterDomain":            "cluster.local",
 		"resolvConf":               n.file("resolv.conf"),
 		// Both versions of control groups work. All groups are in the node's own group.
@@ -303,7 +318,7 @@ func (n *realNode) kubeletConfig(keys *credentials, certFile, keyFile string) an
 func (n *realNode) kubeletArgs(binaries Binaries) []string {
 	return []string{
 		binaries["kubelet"], "--config=" + n.file("kubelet.json"), "--kubeconfig=" + n.file("kubeconfig"),
-		"--hostname-override=" + n.name(), "--node-ip=" + n.address().String(),
+		"--hostname-override=" + n.name(), "--node-ip=" + words(n.cluster.network.each(n.address()), ","),
 		"--node-labels=" + simulatedLabel + "=" + realValue,
 	}
 }

@@ -4,6 +4,7 @@
 package localcluster
 
 import (
+	"cmp"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"embed"
@@ -11,6 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Requests per second that the control plane's clients may send. The defaults are 20 for the
@@ -77,7 +81,7 @@ func (c *Cluster) apiServerArgs(keys *credentials) ([]string, error) {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + keys.serviceAccountKeyFile,
 		"--service-account-signing-key-file=" + keys.serviceAccountKeyFile,
-		"--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=" + c.serviceRanges(), "--endpoint-reconciler-type=none",
 		"--allow-privileged",
 		// No limits on requests: benchmarks would only measure these limits.
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false",
@@ -109,6 +113,19 @@ func (c *Cluster) apiServerArgs(keys *credentials) ([]string, error) {
 	return append(args,
 		"--kubelet-certificate-authority="+keys.caFile, "--kubelet-preferred-address-types=InternalIP",
 		"--kubelet-client-certificate="+certFile, "--kubelet-client-key="+keyFile), err
+}
+
+// serviceRanges returns the range of the addresses of Services in each family.
+func (c *Cluster) serviceRanges() string {
+	var ranges []string
+	for _, family := range c.network.Families {
+		if family == corev1.IPv6Protocol {
+			ranges = append(ranges, "fd66:6c75:7866::/112")
+		} else {
+			ranges = append(ranges, "10.96.0.0/16")
+		}
+	}
+	return cmp.Or(strings.Join(ranges, ","), "10.96.0.0/16")
 }
 
 // featureGates returns the flag of the feature gates, if there are any.

@@ -4,6 +4,7 @@
 package experiment
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"math"
@@ -104,7 +105,7 @@ func FuzzParseLines(f *testing.F) {
 		}
 		one, _ := json.Marshal(records)
 		two, _ := json.Marshal(again)
-		if string(one) != string(two) {
+		if !bytes.Equal(one, two) {
 			t.Errorf("%s becomes %s", one, two)
 		}
 	})

@@ -37,16 +37,15 @@ func (plenty) CouldHoldBeside(string, []int, []string) bool { return false }
 func (plenty) Amount(string, string, string) (free, all int64) {
 	return queue.MaxAmount, queue.MaxAmount
 }
-func (plenty) Elsewhere(string, string) []int { return nil }
-func (plenty) Meet(string, string) bool       { return true }
-
-func (plenty) Why(string, []int) string        { return "" }
-func (plenty) Grow(string, int) []elastic.Pod  { return nil }
-func (plenty) Keep(string)                     {}
+func (plenty) Elsewhere(string, string) []int          { return nil }
+func (plenty) Meet(string, string) bool                { return true }
+func (plenty) Why(string, []int) string                { return "" }
+func (plenty) Grow(string, int) []elastic.Pod          { return nil }
+func (plenty) Keep(string)                             {}
 func (plenty) Victims(string, int, string) (all []int) { return nil }
-func (plenty) Shrink(string, []int)            {}
-func (plenty) Release(string)                  {}
-func (plenty) Snapshot() queue.Room            { return plenty{} }
+func (plenty) Shrink(string, []int)                    {}
+func (plenty) Release(string)                          {}
+func (plenty) Snapshot() queue.Room                    { return plenty{} }
 
 // FuzzArithmetic schedules gangs with any requests in a queue with any capacity. Requests are never negative, and
 // no more is admitted than the capacity, exactly counted.

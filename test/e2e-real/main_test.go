@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -107,10 +108,10 @@ func newCluster(t *testing.T, name string) *cluster {
 }
 
 // up starts a cluster, which ends with the test.
-func up(t *testing.T, nodes int) *cluster {
+func up(t *testing.T, nodes int, families ...corev1.IPFamily) *cluster {
 	t.Helper()
 	c := newCluster(t, "")
-	c.up(nodes)
+	c.up(nodes, families...)
 	if t.Failed() {
 		t.FailNow()
 	}
@@ -118,11 +119,11 @@ func up(t *testing.T, nodes int) *cluster {
 }
 
 // up starts the cluster, in whatever goroutine.
-func (c *cluster) up(nodes int) {
+func (c *cluster) up(nodes int, families ...corev1.IPFamily) {
 	c.Helper()
 	config := localcluster.Config{
 		Dir:  c.dir,
-		Real: localcluster.RealConfig{Count: nodes, Images: env.images}, LogDenied: true,
+		Real: localcluster.RealConfig{Count: nodes, Images: env.images, Families: families}, LogDenied: true,
 	}
 	var err error
 	if c.Cluster, err = localcluster.Up(c.Context(), config, env.binaries, func(line string) { c.Log(line) }); err != nil {

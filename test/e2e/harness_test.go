@@ -281,27 +281,20 @@ func (s *site) awaitEnd(mc *v1alpha2.MiniCluster, reason string) {
 	}
 }
 
-// awaitOnlyLead waits until no other pod of a MiniCluster is left than its lead's, which
-// has ended, and returns the exit code of its command.
-func (s *site) awaitOnlyLead(mc *v1alpha2.MiniCluster) int32 {
+// awaitOnlyLead waits until no other pod of a MiniCluster is left than its lead's, which has ended.
+func (s *site) awaitOnlyLead(mc *v1alpha2.MiniCluster) {
 	s.t.Helper()
-	var lead corev1.Pod
 	eventually(s.t, func() error {
 		pods := s.pods(mc)
 		if len(pods) != 1 {
 			return fmt.Errorf("%s has %d pods", mc.Name, len(pods))
 		}
-		lead = pods[0]
+		lead := pods[0]
 		if rank, _ := protocol.Rank(&lead); rank != 0 || lead.DeletionTimestamp != nil || (lead.Status.Phase != corev1.PodFailed && lead.Status.Phase != corev1.PodSucceeded) {
 			return fmt.Errorf("what is left is pod %s: rank %d, %s", lead.Name, rank, lead.Status.Phase)
 		}
 		return nil
 	})
-	ended := lead.Status.ContainerStatuses[0].State.Terminated
-	if ended == nil {
-		s.t.Fatalf("the container of the lead says %+v", lead.Status.ContainerStatuses[0].State)
-	}
-	return ended.ExitCode
 }
 
 // nodesOf are the nodes of a MiniCluster, by rank.

@@ -40,8 +40,8 @@ func (l *limit) Set(text string) error {
 	return nil
 }
 
-// longest is the longest duration.
-const longest = math.MaxInt64 / time.Hour * time.Hour
+// longest is the longest duration, in whole hours.
+const longest = time.Duration(math.MaxInt64 / int64(time.Hour) * int64(time.Hour))
 
 // read adds up the seconds of the days, and of the numbers after them. Without days, up to two numbers are minutes and
 // seconds.
