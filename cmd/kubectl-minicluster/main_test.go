@@ -220,7 +220,9 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%v --help: exit code %d, %s", path, code, out)
 		}
 		for _, below := range cmd.Commands() {
-			check(below)
+			if !below.Hidden {
+				check(below)
+			}
 		}
 	}
 	check(newRoot(access.New(strings.NewReader(""), io.Discard, io.Discard)))

@@ -114,7 +114,7 @@ func TestAccountingOfDeleted(t *testing.T) {
 	q.Clock, q.seen.queues = clocktesting.NewFakePassiveClock(at(21).Time), []*v1alpha2.MiniClusterQueue{fixture.Queue("default").Obj()}
 	holds := func(name string) *v1alpha2.MiniCluster {
 		mc := spender(name, "bob")
-		mc.Status.Admission = &v1alpha2.Admission{Time: at(15), Size: 4, Vacated: "3"}
+		mc.Status.Admission = &v1alpha2.Admission{Time: at(15), Size: 4, Nodes: "n[0-3]", Vacated: "3"}
 		return mc
 	}
 	counted, finished, kept := holds("counted"), holds("finished"), holds("kept")

@@ -59,7 +59,7 @@ func (l *Ledger) SetMaker(now *state.Maker) {
 			}
 		}
 	}
-	l.list(m, now)
+	m.list(l, now)
 	l.expect(m)
 	if set := l.makers[now.Set]; set != nil {
 		set.note(m, true)
@@ -95,15 +95,15 @@ func (l *Ledger) forgetMaker(uid types.UID) {
 		return
 	}
 	delete(l.makers, uid)
-	l.list(m, &state.Maker{UID: uid, Namespace: m.Namespace})
+	m.list(l, &state.Maker{UID: uid, Namespace: m.Namespace})
 }
 
 // mostListed is how many pods the Jobs and JobSets of a namespace may list together. A JobSet and its Jobs list the same pods.
 // Other lists count for nothing: whoever may create Jobs may write some, where no policy forbids that.
 const mostListed = 1 << 15
 
-// list notes what a Job or JobSet says now. Pods that it lists no more are not expected any more.
-func (l *Ledger) list(m *maker, now *state.Maker) {
+// list notes in a ledger what the Job or JobSet says now. Pods that it lists no more are not expected any more.
+func (m *maker) list(l *Ledger, now *state.Maker) {
 	var before []elastic.Pod
 	if m.Maker != nil {
 		before = m.Pods
@@ -164,7 +164,7 @@ func (l *Ledger) expectUnseen(uid types.UID, a *account) {
 	if len(set.Pods) > 0 {
 		m := &maker{made: map[int]bool{}, gone: true}
 		l.makers[set.UID] = m
-		l.list(m, set)
+		m.list(l, set)
 		l.expect(m)
 	}
 }

@@ -163,7 +163,12 @@ func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
 
 // pendingEvents are the decisions before the last one without an event.
 func pendingEvents(last *v1alpha2.Decision, untold []v1alpha2.Decision) []v1alpha2.Decision {
-	pending := slices.DeleteFunc(slices.Clone(untold), func(d v1alpha2.Decision) bool { return last == nil || d.Number >= last.Number })
+	var pending []v1alpha2.Decision
+	for _, decision := range untold {
+		if last != nil && decision.Number < last.Number {
+			pending = append(pending, decision)
+		}
+	}
 	return pending[max(0, len(pending)-v1alpha2.MostPendingEvents):]
 }
 

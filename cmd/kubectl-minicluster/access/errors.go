@@ -78,7 +78,9 @@ func NoVerb(cmd *cobra.Command, args []string) error {
 	case len(args) == 0 && cmd.HasParent():
 		var verbs []string
 		for _, verb := range cmd.Commands() {
-			verbs = append(verbs, verb.Name())
+			if !verb.Hidden {
+				verbs = append(verbs, verb.Name())
+			}
 		}
 		return Usagef("name a verb: %s", strings.Join(verbs, ", "))
 	case len(args) == 0:

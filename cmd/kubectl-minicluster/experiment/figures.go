@@ -71,6 +71,7 @@ func newFigures() *cobra.Command {
 	b := usual
 	cmd := &cobra.Command{
 		Use: figuresVerb + " LOG", Short: "Read the figures of a log, as run does after each run", Hidden: true, Args: cobra.ExactArgs(1),
+		Example: "  kubectl minicluster experiment figures scaling/logs/scaling-1-1.log",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var d core.Definition
 			if err := json.NewDecoder(cmd.InOrStdin()).Decode(&d.Figures); err != nil {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -101,6 +102,9 @@ func (m *submitter) useScript(cmd *cobra.Command, mc *v1alpha2.MiniCluster, text
 func checkBash(text string) error {
 	if strings.Contains(text, "\r\n") {
 		return errors.New(`its lines end with \r\n, and bash needs \n: dos2unix changes the ends`)
+	}
+	if !utf8.ValidString(text) {
+		return errors.New("it has bytes that are no UTF-8, which a MiniCluster cannot have: iconv changes the bytes")
 	}
 	first, _, _ := strings.Cut(text, "\n")
 	if !bashLine.MatchString(first) {

@@ -149,7 +149,7 @@ func TestInterpreter(t *testing.T) {
 	for text, good := range map[string]bool{
 		"#!/bin/sh": true, "#!/bin/bash -l\n": true, "#! /usr/bin/bash\n": true, "#!/usr/bin/env bash\n": true, "#!/usr/bin/env -S A=b bash -e\n": true,
 		"#!/usr/bin/env python3\n": false, "#!/usr/bin/python3\n": false, "#!/bin/zsh\n": false, "#!/bin/csh -f /bin/sh\n": false, "#!/bin/bash.old\n": false, "#!\n": false, "#!/usr/bin/env\nbash": false,
-		"#!/bin/bash\r\n": false, "#!/bin/bash\necho a\r\n": false,
+		"#!/bin/bash\r\n": false, "#!/bin/bash\necho \x80\n": false, "#!/bin/bash\necho a\r\n": false,
 	} {
 		_, err := submitted(text, "--image=x", "-f", "-")
 		exit := new(access.ExitError)
