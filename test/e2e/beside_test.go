@@ -301,6 +301,7 @@ func TestMigrateCheck(t *testing.T) {
 		there.Status = job.Status
 		return env.client.Status().Update(s.ctx, there)
 	})
+	grantOther(t)
 	operator := deployment("operator-controller-manager", 1)
 	if err := env.client.Create(s.ctx, operator); err != nil {
 		t.Fatal(err)
