@@ -80,15 +80,19 @@ func (s *clusterState) keptFrom(g *Gang, q *jobQueue, name string, left int64) i
 	})
 }
 
-// needsOf is how much of an amount the queue needs of the nodes that a gang can use: it has the rest on other nodes, as far as
-// these have something for each kind of its gangs.
-func (q *jobQueue) needsOf(g *Gang, room Room, amount int64, elsewhere func(id string) int64) (most int64) {
+// needsOf is how much of an amount the queue needs of the nodes that a gang can use: the least that any kind of its gangs needs of
+// these nodes, since that kind can have the rest on other nodes. Kinds that cannot use these nodes need nothing of them.
+func (q *jobQueue) needsOf(g *Gang, room Room, amount int64, elsewhere func(id string) int64) int64 {
+	need, needed := amount, false
 	for _, id := range q.kinds {
 		if room.Meet(id, g.ID) {
-			most = max(most, amount-elsewhere(id))
+			need, needed = min(need, max(amount-elsewhere(id), 0)), true
 		}
 	}
-	return most
+	if !needed {
+		return 0
+	}
+	return need
 }
 
 // mostOf is how much of a resource there is in all for a gang on the nodes that it can use, with what may come, and how much of
