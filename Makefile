@@ -333,7 +333,7 @@ fuzz: ## Fuzz every reader for FUZZTIME: [FUZZTIME=30s]
 ##@ Develop
 
 .PHONY: generate
-generate: ## Generate deep copies, CRDs, the manager's roles, what the chart has of config, docs/reference, and the page and schema of flags
+generate: ## Generate deep copies, CRDs, the manager's roles, what the chart has of config, docs/reference, the classes of the Python client, and the page and schema of flags
 	go run ./dev/configuration
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd

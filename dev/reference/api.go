@@ -57,18 +57,27 @@ type section struct {
 func api(root string) (string, error) {
 	page := &apiPage{}
 	page.WriteString(strings.ReplaceAll(apiIntro, "''", "`"))
+	definitions, err := definitions(root)
+	for _, crd := range definitions {
+		page.addKind(crd)
+	}
+	return page.String(), err
+}
+
+// definitions are those of all kinds.
+func definitions(root string) (all []*apiextensionsv1.CustomResourceDefinition, err error) {
 	for _, plural := range []string{"miniclusters", "miniclusterqueues", "miniclusterreservations"} {
 		text, err := os.ReadFile(filepath.Join(root, "config", "crd", "flux-framework.org_"+plural+".yaml"))
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict(text, &crd); err != nil {
-			return "", err
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(text, crd); err != nil {
+			return nil, err
 		}
-		page.addKind(&crd)
+		all = append(all, crd)
 	}
-	return page.String(), nil
+	return all, nil
 }
 
 func (p *apiPage) addKind(crd *apiextensionsv1.CustomResourceDefinition) {

@@ -1,8 +1,8 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Program reference writes the pages of docs/reference from the definitions of the API and from the
-// constants and steps of the code. It runs in the root of the checkout.
+// Program reference writes the pages of docs/reference, and the classes of the Python client, from the definitions of the
+// API and from the constants and steps of the code. It runs in the root of the checkout.
 package main
 
 import (
@@ -18,18 +18,20 @@ func main() {
 	}
 }
 
-// pages make the texts of the files in docs/reference.
-var pages = map[string]func(root string) (string, error){"api.md": api, "names.md": names}
+// files make the texts of files of the checkout.
+var files = map[string]func(root string) (string, error){
+	"docs/reference/api.md": api, "docs/reference/names.md": names, "sdk/python/fluxelastic/models.py": models,
+}
 
-// write writes all pages of a checkout.
+// write writes all files of a checkout.
 func write(root string) error {
-	for name, page := range pages {
-		text, err := page(root)
+	for name, file := range files {
+		text, err := file(root)
 		if err != nil {
 			return fmt.Errorf("making %s: %w", name, err)
 		}
-		if err := os.WriteFile(filepath.Join(root, "docs", "reference", name), []byte(text), 0o644); err != nil { //nolint:gosec // a page for everybody
-			return fmt.Errorf("writing a page: %w", err)
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil { //nolint:gosec // a file for everybody
+			return fmt.Errorf("writing a file: %w", err)
 		}
 	}
 	return nil

@@ -18,14 +18,14 @@ import (
 const root = "../.."
 
 // What make generate would write is there.
-func TestPagesAreNew(t *testing.T) {
+func TestFilesAreNew(t *testing.T) {
 	t.Parallel()
-	for name, page := range pages {
-		want, err := page(root)
+	for name, file := range files {
+		want, err := file(root)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := os.ReadFile(root + "/docs/reference/" + name)
+		got, err := os.ReadFile(root + "/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
