@@ -1,0 +1,2 @@
+# Copyright The flux-elastic Authors
+# SPDX-License-Identifier: Apache-2.0

@@ -1,0 +1,169 @@
+# Copyright The flux-elastic Authors
+# SPDX-License-Identifier: Apache-2.0
+import csv
+import json
+import threading
+import time
+
+import pytest
+
+import fluxelastic
+from fluxelastic import MiniCluster, Records, sweep
+from fluxelastic.sweeps import runs_of
+
+
+def make(size, seed=0):
+    return MiniCluster("any", image="lammps", command=f"lmp {seed}", size=size)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "runs.jsonl")
+
+
+def test_all_combinations_run_and_have_names_that_stay():
+    runs = runs_of("a", {"size": [1, 2], "seed": [3, 4]}, 2)
+    assert len(runs) == 8 and len({run.name for run in runs}) == 8
+    more = runs_of("a", {"size": [0, 1, 2], "seed": [3, 4, 5]}, 3)
+    assert {run.name for run in runs} < {run.name for run in more}
+    assert [run.parameters for run in runs_of("a", [{"size": 1}, {"size": 4}], 1)] == [{"size": 1}, {"size": 4}]
+
+
+@pytest.mark.parametrize("arguments, sentence", [
+    (("a", {"size": 3}, 1), "the parameter size is 3: it has to be a list"),
+    (("a", {"size": "34"}, 1), "it has to be a list"),
+    (("A", {"size": [3]}, 1), "name 'A': it has to begin with a letter"),
+    (("a", {"size": [3]}, 0), "repeats 0"),
+    (("a", {"size": [3, 3]}, 1), "the same parameters are there twice"),
+])
+def test_bad_input_gets_a_sentence(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        runs_of(*arguments)
+
+
+def test_each_run_has_a_record_and_its_minicluster_is_deleted(api, cluster, path, tmp_path):
+    api.play = api.run("Loop time of 4.5 on 28 procs\n")
+    records = sweep("lj", make, {"size": [1, 2], "seed": [7]}, repeats=3, records=path, logs=str(tmp_path / "logs"), progress=False,
+                    figures=lambda text: {"loop": float(text.split()[3])})
+    assert len(records) == 6 and not api.miniclusters
+    assert sorted(Records.read(path), key=lambda r: r["name"]) == sorted(records, key=lambda r: r["name"])
+    row = records.rows()[0]
+    assert (row["size"], row["seed"], row["state"], row["runSeconds"], row["attempts"], row["loop"]) == (1, 7, "Succeeded", 20, 1, 4.5)
+    with open(records[0]["log"], encoding="utf-8") as file:
+        assert file.read() == "Loop time of 4.5 on 28 procs\n"
+    records.to_csv(str(tmp_path / "runs.csv"))
+    with open(tmp_path / "runs.csv", newline="", encoding="utf-8") as file:
+        assert [line["state"] for line in csv.DictReader(file)] == ["Succeeded"] * 6
+    assert "6 runs, 6 succeeded" in records._repr_html_()
+
+
+def test_no_more_are_active_than_allowed(api, cluster, path):
+    most = []
+
+    def play(mc):
+        with api.changed:
+            most.append(len(api.miniclusters))
+        api.run()(mc)
+
+    api.play = play
+    sweep("lj", make, {"size": [1], "seed": list(range(20))}, max_active=3, records=path, progress=False)
+    assert len(most) == 20 and max(most) <= 3
+
+
+def test_a_failure_has_a_record_and_the_others_run(api, cluster, path):
+    def play(mc):
+        if mc["spec"]["size"] == 1:
+            api.tell(mc["metadata"]["name"], "Rejected", "PodRejected", "a policy says no")
+        elif mc["spec"]["size"] == 2:
+            api.tell(mc["metadata"]["name"], "Failed", "CommandFailed", "exit code 3", exitCode=3)
+        else:
+            api.run()(mc)
+
+    api.play = play
+    records = sweep("lj", make, {"size": [1, 2, 3]}, records=path, progress=False)
+    assert [(r["state"], r["reason"]) for r in records] == [
+        ("Rejected", "PodRejected"), ("Failed", "CommandFailed"), ("Succeeded", "Succeeded")]
+    assert not api.miniclusters
+
+
+def test_a_sweep_goes_on_where_it_ended(api, cluster, path):
+    api.play = api.run()
+    first = sweep("lj", make, {"size": [1, 2]}, repeats=2, records=path, progress=False)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write('{"name": "lj-broken')  # a program was killed while it wrote
+    left = runs_of("lj", {"size": [1, 2, 3]}, 2)[-1]
+    api.play = None
+    taken_up = make(3)  # a program was killed after it had submitted this
+    taken_up.name = left.name
+    taken_up.submit()
+    api.run()(api.miniclusters["default", left.name])
+    api.play = api.run()
+    before = len([r for r in api.requests if r.startswith("POST")])
+    records = sweep("lj", make, {"size": [1, 2, 3]}, repeats=2, records=path, progress=False)
+    assert len(records) == 6 and [r for r in records if r["name"] in {f["name"] for f in first}] == list(first)
+    assert len([r for r in api.requests if r.startswith("POST")]) == before + 2  # of them one is there already
+    with open(path, encoding="utf-8") as file:
+        assert len([json.loads(line)["name"] for line in file]) == 6
+
+
+def test_records_of_another_specification_are_not_taken(api, cluster, path):
+    api.play = api.run()
+    sweep("lj", make, {"size": [1]}, records=path, progress=False)
+    with pytest.raises(fluxelastic.NameTaken, match="with another specification"):
+        sweep("lj", lambda size: MiniCluster("any", image="other", size=size), {"size": [1]}, records=path, progress=False)
+
+
+def test_ctrl_c_leaves_what_runs_and_says_how_to_go_on(api, cluster, path, monkeypatch, capsys):
+    api.play = api.start  # nothing ends
+
+    def interrupted(active, return_when):
+        while len(api.miniclusters) < 4:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fluxelastic.sweeps.wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sweep("lj", make, {"size": [1, 2, 3, 4]}, records=path, progress=False)
+    assert "0 of 4 runs are recorded" in capsys.readouterr().err
+    assert len(api.miniclusters) == 4
+    for mc in list(api.miniclusters.values()):
+        api.succeed(mc)
+    assert len(sweep("lj", make, {"size": [1, 2, 3, 4]}, records=path, progress=False)) == 4
+    assert not api.miniclusters
+
+
+def test_a_quota_is_waited_for(api, cluster, path, monkeypatch):
+    monkeypatch.setattr("fluxelastic.sweeps._QUOTA_PAUSE", 0.1)
+    api.play = api.run()
+    full = threading.Event()
+
+    def instead(method, *_):
+        if method == "POST" and not full.is_set():
+            full.set()
+            return 403, {"reason": "Forbidden", "message": "exceeded quota: count/miniclusters"}
+        return None
+
+    api.instead = instead
+    assert sweep("lj", make, {"size": [1]}, records=path, progress=False)[0]["state"] == "Succeeded"
+
+
+def test_an_output_without_the_figure_does_not_end_the_sweep(api, cluster, path):
+    api.play = api.run("nothing\n")
+    records = sweep("lj", make, {"size": [1]}, records=path, progress=False, figures=lambda text: {"loop": float(text.split()[3])})
+    assert records[0]["state"] == "Succeeded" and "list index out of range" in records[0]["logError"]
+
+
+def test_a_deleted_run_has_a_record(api, cluster, path):
+    def play(mc):
+        api.start(mc)
+        api.delete(mc["metadata"]["name"])
+
+    api.play = play
+    assert sweep("lj", make, {"size": [1]}, records=path, progress=False)[0]["state"] == "Deleted"
+
+
+def test_progress_is_told(api, cluster, path, capsys):
+    api.play = api.run()
+    sweep("lj", make, {"size": [1, 2]}, records=path)
+    assert "2" in capsys.readouterr().err
