@@ -20,6 +20,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/hack/release/chart"
 	"github.com/flux-elastic/flux-elastic/hack/release/images"
 	"github.com/flux-elastic/flux-elastic/hack/release/manifests"
+	"github.com/flux-elastic/flux-elastic/hack/release/wheel"
 )
 
 // options are those of all subcommands.
@@ -39,6 +40,7 @@ var commands = map[string]func(context.Context, options) error{
 	"plugin":    writePlugin,
 	"sums":      func(_ context.Context, o options) error { return images.WriteSums(o.out) },
 	"manifests": func(_ context.Context, o options) error { return manifests.Write(o.root, o.out, o.image, o.version) },
+	"wheel":     func(_ context.Context, o options) error { return wheel.Write(o.root, o.out, o.version) },
 }
 
 func main() {
