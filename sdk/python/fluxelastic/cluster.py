@@ -79,9 +79,16 @@ class Cluster:
             response_type="object" if preload else None, auth_settings=["BearerToken"], _return_http_data_only=True,
             _preload_content=preload, _request_timeout=(10, timeout))
 
+    def lines(self, path: str, query: List[Tuple[str, Any]], follow: bool) -> Iterator[str]:
+        """Return the lines of a log: all that are there as a request like others, or with follow as they come."""
+        self._check_process()
+        if follow:
+            return self.stream(path, query + [("follow", "true")], 3600)
+        with self._slots:
+            return iter(list(self.stream(path, query, 60)))
+
     def stream(self, path: str, query: List[Tuple[str, Any]], timeout: float) -> Iterator[str]:
         """Send a GET, and yield the lines of the answer as they come. timeout is the longest time without a line."""
-        self._check_process()
         response = self._send("GET", path, query, None, "application/json", timeout, preload=False)
         rest = b""
         try:

@@ -184,6 +184,27 @@ class MiniCluster:
                 if status.reached(mc, goal):
                     return status.result_of(mc)
 
+    def outcome(self, timeout: Optional[float] = None, stop: Callable[[], bool] = lambda: False) -> status.Result:
+        """Wait for the end as wait does, and return what became of the MiniCluster, also without success.
+
+        A MiniCluster that is rejected, never fits or was deleted has ended, too. The error WaitTimeout remains.
+        """
+        try:
+            return self.wait(timeout=timeout, stop=stop)
+        except errors.Failed as error:
+            return error.result
+        except errors.Deleted:
+            return self._gone()
+        except (errors.Rejected, errors.NeverFits):
+            try:
+                return self.result()
+            except errors.Deleted:
+                return self._gone()
+
+    def _gone(self) -> status.Result:
+        gone = status.result_of(models.MiniCluster(metadata={"name": self.name}))
+        return dataclasses.replace(gone, state="Deleted", reason="Deleted")
+
     def why(self) -> str:
         """Say why the MiniCluster waits, where in its queue it is, and what would help; or how it ended."""
         mc = self.read()
@@ -201,7 +222,7 @@ class MiniCluster:
         self.spec.size = size
 
     def cancel(self, wait: bool = True) -> None:
-        """Delete the MiniCluster, its pods and its log, and wait until it is gone. It may be gone already."""
+        """Delete the MiniCluster with its pods and its log, and wait until it is gone. It may be gone already."""
         try:
             self.cluster.request("DELETE", self.cluster.path(self.namespace, self.name))
         except errors.RequestError as error:
@@ -241,10 +262,8 @@ class MiniCluster:
         """Yield the lines of a pod that were not read yet, until the log ends or breaks off."""
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}/log"
         query = [("container", self.name), ("timestamps", "true")] + read.since(pod)
-        if follow:
-            query.append(("follow", "true"))
         try:
-            for line in self.cluster.stream(path, query, 3600 if follow else 60):
+            for line in self.cluster.lines(path, query, follow):
                 text = read.new(line)
                 if text is not None:
                     yield text
@@ -341,12 +360,7 @@ def wait_all(miniclusters: Iterable[MiniCluster], timeout: Optional[float] = Non
     stopped = threading.Event()
 
     def end_of(mc: MiniCluster) -> Tuple[MiniCluster, status.Result]:
-        try:
-            return mc, mc.wait(timeout=timeout, stop=stopped.is_set)
-        except errors.Failed as error:
-            return mc, error.result
-        except (errors.Rejected, errors.NeverFits):
-            return mc, mc.result()
+        return mc, mc.outcome(timeout, stopped.is_set)
 
     pool = ThreadPoolExecutor(max(1, len(all_of_them)))
     try:

@@ -15,7 +15,7 @@ import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
 
-from . import errors, models, status
+from . import errors, status
 from .cluster import GROUP
 from .minicluster import DIGEST, MiniCluster, table
 
@@ -143,6 +143,7 @@ def sweep(name: str, make: Callable[..., MiniCluster], parameters: Parameters, *
     bar = _bar(len(todo.runs), name, progress)
     bar.update(len(todo.runs) - len(todo.left))
     try:
+        todo.clear()
         todo.run(max_active, bar.update)
     except KeyboardInterrupt:
         bar.close()
@@ -187,6 +188,17 @@ class _Sweep:
         mc.labels.update({NAME_LABEL: self.name, REPETITION_LABEL: str(run.repetition)})
         return mc
 
+    def clear(self) -> None:
+        """Delete the MiniClusters of runs that have a record: a program was killed before it deleted them."""
+        recorded = [run for run in self.runs if run.name in self.done]
+        if self.keep or not recorded:
+            return
+        mc = self.minicluster(recorded[0])
+        for found in mc.cluster.list(mc.namespace, f"{NAME_LABEL}={self.name}"):
+            name, digest = status.name_of(found), (found.metadata or {}).get("annotations", {}).get(DIGEST)
+            if self.done.get(name, {}).get("digest") == digest:
+                MiniCluster(name, namespace=mc.namespace, cluster=mc.cluster).cancel(wait=False)
+
     def run(self, max_active: int, tell: Callable[[int], Any]) -> None:
         """Carry out what is left. The first error ends the sweep, once what is active has been told."""
         waiting, active = iter(self.left), set()  # type: Iterator[Run], set[Future[None]]
@@ -211,14 +223,7 @@ class _Sweep:
         if not self._submit(mc):
             return
         try:
-            result = mc.wait(stop=self._stopped.is_set)
-        except errors.Failed as error:
-            result = error.result
-        except (errors.Rejected, errors.NeverFits):
-            result = mc.result()
-        except errors.Deleted:
-            result = status.result_of(models.MiniCluster(metadata={"name": run.name}))
-            result.state = result.reason = "Deleted"
+            result = mc.outcome(stop=self._stopped.is_set)
         except errors.WaitTimeout:  # the sweep was stopped
             return
         record = {**result.to_dict(), "parameters": run.parameters, "repetition": run.repetition,

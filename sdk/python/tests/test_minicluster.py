@@ -93,6 +93,29 @@ def test_a_deletion_ends_a_wait(api, cluster):
         mc.result()
 
 
+def test_the_outcome_is_no_error(api, cluster):
+    def play(mc):
+        name = mc["metadata"]["name"]
+        if name == "gone":
+            api.delete(name)
+        else:
+            api.tell(name, *{"fails": ("Failed", "CommandFailed"), "rejected": ("Rejected", "PodRejected"), "ok": ("Succeeded", "Succeeded")}[name])
+
+    api.play = play
+    outcomes = {name: new(name).submit().outcome(timeout=20) for name in ("fails", "rejected", "gone", "ok")}
+    assert {name: (result.name, result.state) for name, result in outcomes.items()} == {
+        "fails": ("fails", "Failed"), "rejected": ("rejected", "Rejected"), "gone": ("gone", "Deleted"), "ok": ("ok", "Succeeded")}
+
+
+def test_it_is_taken_up_by_its_name_or_from_a_file(api, cluster):
+    mc = new(labels={"a": "b"}).submit()
+    found = MiniCluster.get("lj")
+    assert found.to_dict()["spec"] == mc.to_dict()["spec"] and found.labels == {"a": "b"}
+    assert found.submit() is found and MiniCluster.from_dict(mc.to_dict()).to_dict() == mc.to_dict()
+    with pytest.raises(fluxelastic.Deleted):
+        MiniCluster.get("other")
+
+
 def test_a_timeout_says_why_it_waits(api, cluster):
     mc = new().submit()
     api.tell("lj", "Queued", "NoRoom", "needs room for 4 brokers")
@@ -141,7 +164,7 @@ def test_logs_are_those_of_the_recorded_lead(api, cluster):
     mc = new().submit()
     made = api.miniclusters["default", "lj"]
     other = pod(made, 0)
-    other["metadata"].update(name="lj-0-0-0-old", uid="other")
+    other["metadata"].update(name="lj-0-0-0-other", uid="other", creationTimestamp="2026-01-01T01:00:00Z")
     api.pods.append(other)
     api.start(made, "one\ntwo 2\n")
     assert list(mc.logs()) == ["one", "two 2"]
@@ -190,6 +213,15 @@ def test_hundreds_share_one_watch_and_bounded_requests(api, cluster):
     assert len(watches) <= 3, watches
     assert api.most_active <= 8
     assert len(api.miniclusters) == 200
+
+
+def test_an_older_state_does_not_replace_a_later_one(api, cluster):
+    new().submit()
+    with cluster.follow("default", "lj") as follower:
+        assert follower.next(20) is not None
+        follower._watch._keep("lj", None, 1)  # the end of an earlier MiniCluster of this name, seen late
+        with pytest.raises(TimeoutError):
+            follower.next(0.2)
 
 
 def test_a_watch_that_is_too_old_begins_anew(api, cluster):

@@ -9,7 +9,7 @@ import pytest
 
 import fluxelastic
 from fluxelastic import MiniCluster, Records, sweep
-from fluxelastic.sweeps import runs_of
+from fluxelastic.sweeps import NAME_LABEL, runs_of
 
 
 def make(size, seed=0):
@@ -93,6 +93,10 @@ def test_a_sweep_goes_on_where_it_ended(api, cluster, path):
         file.write('{"name": "lj-broken')  # a program was killed while it wrote
     left = runs_of("lj", {"size": [1, 2, 3]}, 2)[-1]
     api.play = None
+    killed = make(1)  # a program was killed after it had written the record of this, and before it deleted this
+    killed.name = first[0]["name"]
+    killed.labels[NAME_LABEL] = "lj"
+    killed.submit()
     taken_up = make(3)  # a program was killed after it had submitted this
     taken_up.name = left.name
     taken_up.submit()
@@ -102,6 +106,7 @@ def test_a_sweep_goes_on_where_it_ended(api, cluster, path):
     records = sweep("lj", make, {"size": [1, 2, 3]}, repeats=2, records=path, progress=False)
     assert len(records) == 6 and [r for r in records if r["name"] in {f["name"] for f in first}] == list(first)
     assert len([r for r in api.requests if r.startswith("POST")]) == before + 2  # of them one is there already
+    assert not api.miniclusters
     with open(path, encoding="utf-8") as file:
         assert len([json.loads(line)["name"] for line in file]) == 6
 

@@ -140,8 +140,8 @@ class FluxOperator:
         if pod is None:
             lead = self.get_broker_pod(quiet=True, name=name, namespace=namespace)
             name, pod = lead.metadata.labels[_LABEL], lead.metadata.name
-        query = [("follow", "true"), ("timestamps", str(timestamps).lower())] + ([("container", name)] if name else [])
-        return self.cluster.stream(f"/api/v1/namespaces/{namespace}/pods/{pod}/log", query, 3600)
+        query = [("timestamps", str(timestamps).lower())] + ([("container", name)] if name else [])
+        return self.cluster.lines(f"/api/v1/namespaces/{namespace}/pods/{pod}/log", query, follow=True)
 
     def kubectl_exec(self, command: str, pod: Optional[str] = None, quiet: bool = False, namespace: Optional[str] = None,
                      name: Optional[str] = None) -> str:
