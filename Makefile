@@ -80,6 +80,9 @@ FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/hostlist:FuzzParse pkg/f
             cmd/manager/options:FuzzFile cmd/kubectl-minicluster/access:FuzzPlain \
             $(addprefix cmd/kubectl-minicluster/verbs:,FuzzJoin FuzzScript FuzzLimit)
 
+# The Python of the tests of sdk/python: that for which Debian has packages.
+PYTHON ?= /usr/bin/python3
+
 # The name of the manager's image in a release, and the version, which is also the image's tag: see `make release`.
 IMAGE   ?= flux-elastic
 VERSION ?= $(shell git describe --tags --always --dirty)
@@ -146,6 +149,7 @@ release: ## Make the files of a release in dist, of a commit: [IMAGE=flux-elasti
 	rm -rf dist
 	go -C hack/release run . manifests --image=$(IMAGE) --version=$(VERSION)
 	go -C hack/release run . chart --image=$(IMAGE) --version=$(VERSION)
+	go -C hack/release run . wheel --version=$(VERSION)
 	@$(MAKE) --no-print-directory release-images
 	go -C hack/release run . sums --version=$(VERSION)
 	$(if $(SIGN_KEY),go -C hack/release tool minisign -S -s $(abspath $(SIGN_KEY)) -m $(abspath dist/SHA256SUMS))
@@ -240,6 +244,14 @@ test-browser: ## Test the web page in Chromium, and print figures: [SCREENSHOTS=
 	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "make test-browser needs Chromium: apt-get install chromium" >&2; exit 1; }
 	$(call begin,$@)
 	SCREENSHOTS=$(abspath $(SCREENSHOTS)) go -C hack/browser test -count=1 -v $(TEST_ARGS) .
+	$(call passed,$@)
+
+.PHONY: test-python
+test-python: control-plane ## Test the Python client, alone and with simulated nodes (needs python3-kubernetes and python3-pytest): [PYTHON=/usr/bin/python3] [TEST_ARGS=]
+	@$(PYTHON) -c 'import kubernetes, pytest' || { echo "make test-python needs the packages: apt-get install python3-kubernetes python3-pytest" >&2; exit 1; }
+	$(call begin,$@)
+	cd sdk/python && PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -q -p no:cacheprovider
+	@export PYTHON=$(PYTHON); $(call suite,e2e-python,-count=1 -timeout=60m $(TEST_ARGS) ./test/e2e-python)
 	$(call passed,$@)
 
 .PHONY: e2e-real
@@ -386,7 +398,7 @@ vulncheck: ## Look for known vulnerabilities that the programs reach; needs a da
 	go -C fluxion tool -modfile=../hack/tools/go.mod govulncheck -db=$(VULNDB) ./...
 
 .PHONY: presubmit
-presubmit: verify test test-fluxion test-browser e2e-tools e2e-upgrade e2e-older e2e-kueue-facts e2e-kueue e2e-autoscale e2e-real ## Run all that CI may run, whatever has changed
+presubmit: verify test test-fluxion test-browser test-python e2e-tools e2e-upgrade e2e-older e2e-kueue-facts e2e-kueue e2e-autoscale e2e-real ## Run all that CI may run, whatever has changed
 
 .PHONY: due
 due: ## Print the suites that CI would run, and why: those whose sources, versions or programs changed since they passed here

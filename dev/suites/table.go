@@ -76,6 +76,13 @@ var suites = []suite{
 		files: join(controlPlane, []string{"examples", "config", "controllers/scheduler"}),
 	},
 	{
+		target: "test-python", packages: []string{"./test/e2e-python"}, programs: []string{"./cmd/manager"},
+		idle:      join(ofKueue, ofAutoscaler, ofPage),
+		files:     join(controlPlane, []string{"sdk/python", "config", "examples/python"}),
+		variables: []string{"PYTHON", "FLUX_OPERATOR_SRC"},
+		commands:  [][]string{{"sh", "-c", "${PYTHON:-/usr/bin/python3} -c 'import kubernetes, pytest, sys; print(kubernetes.__version__, pytest.__version__, sys.version)'"}},
+	},
+	{
 		target: "e2e-upgrade", packages: []string{"./test/e2e"}, programs: []string{"./cmd/manager"},
 		idle:      join(ofKueue, ofAutoscaler, ofPage),
 		files:     join(controlPlane, []string{"config"}),
