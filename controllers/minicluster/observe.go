@@ -48,14 +48,13 @@ type observed struct {
 	quota *kueue.Quota
 }
 
-// pause is a pause between requests for a MiniCluster that waits for its nodes or for its brokers: half of the time for which it
-// has waited, between two bounds. What takes long most often takes long because the API server is busy.
+// pause is a pause between requests for a MiniCluster whose brokers come up: half of the time since its admission, between two
+// bounds. What takes long most often takes long because the API server is busy.
 func (s *observed) pause(least, most time.Duration) time.Duration {
-	since := state.QueuedSince(s.view.MiniCluster)
-	if a := s.observation.Admission; a != nil {
-		since = a.At
+	if s.observation.Admission == nil {
+		return least
 	}
-	return min(max(least, s.now.Sub(since)/2), most)
+	return min(max(least, s.now.Sub(s.observation.Admission.At)/2), most)
 }
 
 // observer reads the objects of a MiniCluster, from the cache or the API server.

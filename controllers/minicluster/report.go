@@ -29,7 +29,7 @@ const (
 	countsInterval, rarestCounts = 3 * time.Second, 30 * time.Second
 	// queuedInterval is the shortest time between writes of why a MiniCluster waits: the gangs
 	// ahead of it change often.
-	queuedInterval, rarestQueued = 30 * time.Second, 5 * time.Minute
+	queuedInterval = 30 * time.Second
 )
 
 // errOldDefinition says that no pod can be placed: the API server drops a field of the status that has to be recorded first.
@@ -154,7 +154,7 @@ func onlyCounts(old, desired *v1alpha2.MiniClusterStatus) bool {
 func (s *observed) pace(plan life.Plan) time.Duration {
 	switch plan.State {
 	case life.StateQueued:
-		return s.pause(queuedInterval, rarestQueued)
+		return queuedInterval
 	case life.StateStarting:
 		return s.pause(countsInterval, rarestCounts)
 	}
