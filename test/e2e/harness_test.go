@@ -293,6 +293,9 @@ func (s *site) awaitOnlyLead(mc *v1alpha2.MiniCluster) {
 		if rank, _ := protocol.Rank(&lead); rank != 0 || lead.DeletionTimestamp != nil || (lead.Status.Phase != corev1.PodFailed && lead.Status.Phase != corev1.PodSucceeded) {
 			return fmt.Errorf("what is left is pod %s: rank %d, %s", lead.Name, rank, lead.Status.Phase)
 		}
+		if container := lead.Status.ContainerStatuses[0]; container.State.Terminated == nil {
+			s.t.Fatalf("the container of the lead says %+v", container.State)
+		}
 		return nil
 	})
 }
