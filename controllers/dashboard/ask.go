@@ -22,6 +22,8 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+
+	"github.com/flux-elastic/flux-elastic/controllers/guard"
 )
 
 const (
@@ -201,7 +203,7 @@ func (s *Server) as(r *http.Request) (*corev1client.CoreV1Client, error) {
 	config := rest.CopyConfig(s.options.Config)
 	if !s.options.Open {
 		config = rest.AnonymousClientConfig(config)
-		config.BearerToken = tokenOf(r)
+		config.BearerToken = guard.Token(r)
 	}
 	config.Timeout = askTimeout
 	return corev1client.NewForConfig(config)

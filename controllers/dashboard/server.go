@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flux-elastic/flux-elastic/controllers/guard"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
@@ -73,11 +74,11 @@ func New(o Options) (*Server, error) {
 	if o.Open {
 		return newServer(o, unlocked{})
 	}
-	guard, err := newGuard(o.Config)
+	d, err := guard.New(o.Config)
 	if err != nil {
 		return nil, err
 	}
-	return newServer(o, guard)
+	return newServer(o, d)
 }
 
 func newServer(o Options, d door) (*Server, error) {

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/flux-elastic/flux-elastic/controllers/guard"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/stage"
 	"github.com/flux-elastic/flux-elastic/internal/state"
@@ -253,11 +253,11 @@ type fickle struct {
 	err  error
 }
 
-func (f *fickle) knock(*http.Request) (*user, error) {
+func (f *fickle) Who(*http.Request) (*guard.User, error) {
 	if f.left--; f.left < 0 {
 		return nil, f.err
 	}
-	return &user{UserInfo: authenticationapi.UserInfo{Username: "ada"}}, nil
+	return &guard.User{UserInfo: authenticationapi.UserInfo{Username: "ada"}}, nil
 }
 
 // A stream ends when its token is not accepted any more, or when nobody can tell.
@@ -299,61 +299,6 @@ func TestMostStreamsOfOne(t *testing.T) {
 		t.Errorf("one more: %d %s", code, text)
 	}
 	s.follow(stage.TokenAll, "/api/view")
-}
-
-// Strangers with junk for tokens use up what they may cost the API server. Who was let in before comes in.
-func TestStrangers(t *testing.T) {
-	s := newSite(t, false, nil)
-	g := s.door.(*guard)
-	knock := func(ctx context.Context, token string) (*user, error) {
-		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/view", http.NoBody)
-		r.Header.Set("Authorization", "Bearer "+token)
-		return g.knock(r)
-	}
-	if who, err := knock(t.Context(), stage.TokenOne); who == nil || err != nil {
-		t.Fatalf("the viewer is %v, %v", who, err)
-	}
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer leave()
-	refused := make(chan struct{}, 1000)
-	for i := range 1000 {
-		group.Go(func() {
-			if who, err := knock(ctx, fmt.Sprint("junk-", i)); who == nil && err == nil {
-				refused <- struct{}{}
-			}
-		})
-	}
-	for range strangerQPS { // the burst: the others wait
-		<-refused
-	}
-	g.known.RemoveAll(func(any) bool { return true }) // the minute is over
-	if who, err := knock(t.Context(), stage.TokenOne); who == nil || err != nil {
-		t.Errorf("among strangers the viewer is %v, %v", who, err)
-	}
-}
-
-// Who asks about very many namespaces takes nothing from other viewers.
-func TestPaces(t *testing.T) {
-	s := newSite(t, false, nil)
-	g := s.door.(*guard)
-	one, other := &user{hash: [32]byte{1}}, &user{hash: [32]byte{2}}
-	for _, who := range []*user{one, other} {
-		who.Groups = []string{stage.TokenOne}
-		g.paces.Add(who.hash, g.paceOf(who), knownFor)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for g.paceOf(one).Allow() {
-	}
-	if _, err := g.may(ctx, one, miniClusters("somewhere")); err == nil {
-		t.Error("there is no limit for one user")
-	}
-	if _, err := g.may(t.Context(), other, miniClusters("somewhere")); err != nil {
-		t.Error(err)
-	}
 }
 
 // Events that fill the memory are not read to their end.
@@ -502,7 +447,7 @@ func TestManyNamespaces(t *testing.T) {
 	for i := range mostQuestions + 50 {
 		namespaces[fmt.Sprintf("n%03d", i)] = true
 	}
-	v := &viewer{server: &Server{options: Options{Clock: clocktesting.NewFakeClock(fixture.Noon)}}, door: picky{}, who: &user{}, asked: map[string]answer{}}
+	v := &viewer{server: &Server{options: Options{Clock: clocktesting.NewFakeClock(fixture.Noon)}}, door: picky{}, who: &guard.User{}, asked: map[string]answer{}}
 	for _, want := range []int{mostQuestions, mostQuestions + 50} {
 		rights, err := v.rights(t.Context(), namespaces)
 		if err != nil {
@@ -531,7 +476,7 @@ func TestTurns(t *testing.T) {
 	}
 	const last = "n1999"
 	clock, d := clocktesting.NewFakeClock(fixture.Noon), only{last: true}
-	v := &viewer{server: &Server{options: Options{Clock: clock}}, door: d, who: &user{}, asked: map[string]answer{}}
+	v := &viewer{server: &Server{options: Options{Clock: clock}}, door: d, who: &guard.User{}, asked: map[string]answer{}}
 	seconds := func(n int) (sees bool) {
 		for range n {
 			rights, err := v.rights(t.Context(), namespaces)
@@ -547,7 +492,7 @@ func TestTurns(t *testing.T) {
 		t.Error("the last namespace is never seen")
 	}
 	delete(d, last)
-	if seconds(int((keptYes + 20*time.Second) / time.Second)) {
+	if seconds(int((guard.KeptYes + 20*time.Second) / time.Second)) {
 		t.Error("the last namespace is still seen")
 	}
 }
@@ -555,10 +500,10 @@ func TestTurns(t *testing.T) {
 // only lets everybody see some namespaces, and nothing of the cluster.
 type only map[string]bool
 
-func (only) knock(*http.Request) (*user, error) { return &user{}, nil }
+func (only) Who(*http.Request) (*guard.User, error) { return &guard.User{}, nil }
 
-func (o only) may(_ context.Context, _ *user, what object) (bool, error) {
-	return o[what.namespace], nil
+func (o only) May(_ context.Context, _ *guard.User, right guard.Right) (bool, error) {
+	return o[right.Namespace], nil
 }
 
 func TestEndOf(t *testing.T) {
@@ -579,6 +524,6 @@ func TestEndOf(t *testing.T) {
 // picky lets everybody see each namespace, and nothing of the cluster.
 type picky struct{ unlocked }
 
-func (picky) may(_ context.Context, _ *user, what object) (bool, error) {
-	return what.namespace != "", nil
+func (picky) May(_ context.Context, _ *guard.User, right guard.Right) (bool, error) {
+	return right.Namespace != "", nil
 }

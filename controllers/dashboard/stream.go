@@ -32,7 +32,7 @@ type feed func(ctx context.Context) (*dashboard.Delta, error)
 // admit lets requests of known viewers pass.
 func (s *Server) admit(next func(http.ResponseWriter, *http.Request, *viewer)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who, err := s.door.knock(r)
+		who, err := s.door.Who(r)
 		switch {
 		case err != nil:
 			unavailable(w, err)

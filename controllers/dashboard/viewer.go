@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/guard"
 	"github.com/flux-elastic/flux-elastic/internal/dashboard"
 )
 
@@ -25,7 +26,7 @@ const mostQuestions = 100
 type viewer struct {
 	server *Server
 	door   door
-	who    *user
+	who    *guard.User
 	// asked has what was asked about namespaces.
 	asked map[string]answer
 }
@@ -38,7 +39,7 @@ type answer struct {
 
 // again asks again who the viewer is.
 func (v *viewer) again(r *http.Request) error {
-	who, err := v.door.knock(r)
+	who, err := v.door.Who(r)
 	if err == nil && who == nil {
 		return errRevoked
 	}
@@ -52,11 +53,11 @@ func (v *viewer) again(r *http.Request) error {
 func (v *viewer) rights(ctx context.Context, namespaces map[string]bool) (*dashboard.Rights, error) {
 	r := &dashboard.Rights{User: v.who.Username, Namespaces: map[string]bool{}}
 	for _, one := range []struct {
-		what  object
+		what  guard.Right
 		right *bool
 	}{{allMiniClusters, &r.All}, {allNodes, &r.Nodes}, {allQueues, &r.Queues}, {allReservations, &r.Reservations}} {
 		var err error
-		if *one.right, err = v.door.may(ctx, v.who, one.what); err != nil {
+		if *one.right, err = v.door.May(ctx, v.who, one.what); err != nil {
 			return nil, err
 		}
 	}
@@ -72,17 +73,17 @@ func (v *viewer) rights(ctx context.Context, namespaces map[string]bool) (*dashb
 		known := v.asked[namespace]
 		if now.After(known.until) && questions < mostQuestions {
 			questions++
-			yes, err := v.door.may(ctx, v.who, miniClusters(namespace))
+			yes, err := v.door.May(ctx, v.who, toList(v1alpha2.Group, "miniclusters", namespace))
 			if err != nil {
 				return nil, err
 			}
-			known = answer{yes, now.Add(keptNo)}
+			known = answer{yes, now.Add(guard.KeptNo)}
 			if yes {
-				known.until = now.Add(keptYes)
+				known.until = now.Add(guard.KeptYes)
 			}
 			v.asked[namespace] = known
 		}
-		r.Namespaces[namespace] = known.yes && !now.After(known.until.Add(keptYes)) // its turn may come late
+		r.Namespaces[namespace] = known.yes && !now.After(known.until.Add(guard.KeptYes)) // its turn may come late
 	}
 	maps.DeleteFunc(v.asked, func(namespace string, _ answer) bool { return !namespaces[namespace] })
 	return r, nil
@@ -100,7 +101,7 @@ func (v *viewer) life(ctx context.Context, name types.NamespacedName) (*dashboar
 	case life == nil:
 		return nil, errGone
 	}
-	pods, err := v.door.may(ctx, v.who, object{"list", "", "pods", name.Namespace})
+	pods, err := v.door.May(ctx, v.who, toList("", "pods", name.Namespace))
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func (v *viewer) life(ctx context.Context, name types.NamespacedName) (*dashboar
 
 // mayGet returns errGone if the viewer may not read the MiniClusters of a namespace.
 func (v *viewer) mayGet(ctx context.Context, name types.NamespacedName) error {
-	yes, err := v.door.may(ctx, v.who, object{"get", v1alpha2.Group, "miniclusters", name.Namespace})
+	yes, err := v.door.May(ctx, v.who, guard.Right{Verb: "get", Group: v1alpha2.Group, Resource: "miniclusters", Namespace: name.Namespace})
 	if err == nil && !yes {
 		return errGone
 	}
