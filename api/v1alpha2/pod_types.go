@@ -10,6 +10,7 @@ type PodSpec struct {
 	// annotations of the pods.
 	// +kubebuilder:validation:MaxProperties=256
 	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 262144)",message="a value of annotations may have 262144 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !name.startsWith('flux-framework.org/'))",message="annotations of pods must not begin with flux-framework.org/: the manager sets these"
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 

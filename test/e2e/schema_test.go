@@ -76,6 +76,7 @@ var refused = []refusal{
 	{"spec: {pod: {nodeSelector: {a: " + strings.Repeat("x", 64) + "}}}", "a value of nodeSelector may have 63 characters"},
 	{"spec: {pod: {nodeAffinity: {a: [b" + strings.Repeat(", b", 256) + "]}}}", "a label of nodeAffinity may have 256 values"},
 	{"spec: {pod: {annotations: {a: " + strings.Repeat("x", 262145) + "}}}", "a value of annotations may have 262144 characters"},
+	{"spec: {pod: {annotations: {flux-framework.org/nodes: a}}}", "annotations of pods must not begin with flux-framework.org/: the manager sets these"},
 	{"spec: {flux: {gpuResources: [a.example/" + strings.Repeat("x", 308) + "]}}", "a name of gpuResources may have 317 characters"},
 	{"spec: {pod: {resources: {" + tooManyResources() + "}}}", "a container may have 64 resources"},
 	{"spec: {containers: [{resources: {limits: {" + tooManyResources() + "}}}]}", "a container may have 64 resources"},
