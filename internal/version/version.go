@@ -22,7 +22,8 @@ const (
 var version string
 
 // String returns the version. A program that was built without one has the version that the go command
-// recorded: of the commit, or of the module that was installed. It is "(devel)" if there is none.
+// recorded: of the commit, or of the module that was installed. It is "devel" if there is none,
+// where the go command writes "(devel)": labels have no parentheses.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -33,7 +34,7 @@ func String() string {
 
 // of returns the first version that is known.
 func of(linked, recorded string) string {
-	return cmp.Or(linked, recorded, "(devel)")
+	return cmp.Or(linked, strings.Trim(recorded, "()"), "devel")
 }
 
 // notInLabels is what values of labels do not have.
