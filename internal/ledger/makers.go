@@ -44,8 +44,13 @@ type maker struct {
 // SetMaker records the state of a Job or JobSet.
 func (l *Ledger) SetMaker(now *state.Maker) {
 	l.forgetMaker(unseen(now.MiniCluster))
+	set := l.makers[now.Set]
+	if set != nil { // before the list may be dropped
+		set.note(now, true)
+	}
 	m := l.makers[now.UID]
-	if m == nil {
+	isNew := m == nil
+	if isNew {
 		id := jobOf(now.Namespace, now.UID)
 		m = &maker{made: l.early[id]}
 		if m.made == nil {
@@ -53,16 +58,17 @@ func (l *Ledger) SetMaker(now *state.Maker) {
 		}
 		delete(l.early, id)
 		l.makers[now.UID] = m
+	}
+	m.list(l, now)
+	if isNew {
 		for _, job := range l.makers {
-			if job.Maker != nil && job.Set == now.UID {
-				m.note(job, true)
+			if job.Set == now.UID {
+				m.note(job.Maker, true)
 			}
 		}
 	}
-	m.list(l, now)
 	l.expect(m)
-	if set := l.makers[now.Set]; set != nil {
-		set.note(m, true)
+	if set != nil {
 		l.expect(set)
 	}
 }
@@ -75,7 +81,7 @@ func (l *Ledger) DeleteMaker(uid types.UID) {
 		return
 	}
 	if set := l.makers[m.Set]; set != nil && !set.Leaves && !set.gone {
-		set.note(m, false)
+		set.note(m.Maker, false)
 		l.expect(set)
 	}
 	if m.gone = true; m.Over {
@@ -99,19 +105,37 @@ func (l *Ledger) forgetMaker(uid types.UID) {
 }
 
 // mostListed is how many pods the Jobs and JobSets of a namespace may list together. A JobSet and its Jobs list the same pods.
-// Other lists count for nothing: whoever may create Jobs may write some, where no policy forbids that.
+// Other lists count for nothing: whoever may create Jobs may write some, where no policy forbids that. Those that are over
+// list as many apart from that: finished MiniClusters keep theirs.
 const mostListed = 1 << 15
+
+// listings say how many pods those Jobs and JobSets list that may list mostListed together.
+type listings map[listing]int
+
+type listing struct {
+	namespace string
+	over      bool
+}
+
+// add notes that a Job or JobSet lists more pods, or fewer.
+func (l listings) add(m *state.Maker, pods int) {
+	id := listing{m.Namespace, m.Over}
+	if l[id] += pods; l[id] == 0 {
+		delete(l, id)
+	}
+}
 
 // list notes in a ledger what the Job or JobSet says now. Pods that it lists no more are not expected any more.
 func (m *maker) list(l *Ledger, now *state.Maker) {
 	var before []elastic.Pod
 	if m.Maker != nil {
 		before = m.Pods
+		l.listed.add(m.Maker, -len(before))
 	}
-	listed := l.listed[now.Namespace] - len(before)
-	if listed+len(now.Pods) > mostListed {
+	if l.listed[listing{now.Namespace, now.Over}]+len(now.Pods) > mostListed {
 		now.Pods = nil
 	}
+	l.listed.add(now, len(now.Pods))
 	if !slices.Equal(before, now.Pods) {
 		for _, pod := range before {
 			delete(l.disowned, m.pod(pod.Rank))
@@ -119,9 +143,6 @@ func (m *maker) list(l *Ledger, now *state.Maker) {
 		}
 	}
 	m.Maker = now
-	if l.listed[now.Namespace] = listed + len(now.Pods); l.listed[now.Namespace] == 0 {
-		delete(l.listed, now.Namespace)
-	}
 }
 
 // lapseMakers forgets those that have been gone for long enough. It returns when the next one will be; zero if there is none.
@@ -170,9 +191,15 @@ func (l *Ledger) expectUnseen(uid types.UID, a *account) {
 }
 
 // note records that a JobSet has made a Job, or has to make the Job again.
-func (m *maker) note(job *maker, made bool) {
+func (m *maker) note(job *state.Maker, made bool) {
+	ranks := map[int]bool{}
 	for _, pod := range job.Pods {
-		m.made[pod.Rank] = made
+		ranks[pod.Rank] = true
+	}
+	for _, pod := range m.Pods {
+		if ranks[pod.Rank] {
+			m.made[pod.Rank] = made
+		}
 	}
 }
 

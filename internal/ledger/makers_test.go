@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -142,6 +143,31 @@ func TestMakersOfOthers(t *testing.T) {
 	l.Lapse(fixture.Noon.Add(lateFor))
 	if left := graphOf(t, l).Left("a")["cpu"] + graphOf(t, l).Left("b")["cpu"]; left != 16000 {
 		t.Errorf("%d are left once the Job is gone", left)
+	}
+}
+
+// Whatever the finished MiniClusters of a namespace list, the pods of others are expected, and each pod once.
+func TestMakersBesideFinishedMiniClusters(t *testing.T) {
+	l := clusterOf(fixture.Nodes("a", "b"), nil, nil)
+	l.Expect(true)
+	for i := range 4 {
+		over := makerOf(types.UID(fmt.Sprint("over-", i)), "", make([]string, mostListed/4)...)
+		over.MiniCluster, over.Over = "uid-over", true
+		l.SetMaker(over)
+	}
+	l.SetMaker(makerOf("set", "", "a"))
+	if held := l.nodesOf("uid-x"); !slices.Equal(held, []string{"a"}) {
+		t.Errorf("%v are held, want a", held)
+	}
+	many := makerOf("many", "", make([]string, mostListed-1)...)
+	many.MiniCluster = "uid-many"
+	l.SetMaker(many)
+	l.SetMaker(makerOf("job", "set", "a")) // there is no room for its list
+	pod := podOfJob(0, "job", "a")
+	l.SetPod(pod)
+	l.Gone(pod)
+	if held := l.nodesOf("uid-x"); len(held) > 0 {
+		t.Errorf("%v are held for a pod that was there", held)
 	}
 }
 

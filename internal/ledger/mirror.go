@@ -41,7 +41,7 @@ type Ledger struct {
 	// listed is how many pods the makers of a namespace list. expects is whether the pods count that these Jobs are still to make.
 	makers  map[types.UID]*maker
 	early   map[types.NamespacedName]map[int]bool
-	listed  map[string]int
+	listed  listings
 	expects bool
 	// graph is nil if it has to be built again.
 	graph *fluxion.Graph
@@ -127,7 +127,7 @@ func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 			miniClusters: map[types.UID]miniCluster{}, claims: map[types.UID]map[types.UID]*corev1.Pod{}, claimed: map[types.UID]types.UID{}, disowned: map[types.UID]types.UID{},
 		},
 		accounts: accounts{}, matcher: matcher, pods: map[types.UID]*Pod{}, requests: map[string]fluxion.Resources{}, foreignOn: map[string]queue.Resources{},
-		makers: map[types.UID]*maker{}, early: map[types.NamespacedName]map[int]bool{}, listed: map[string]int{},
+		makers: map[types.UID]*maker{}, early: map[types.NamespacedName]map[int]bool{}, listed: listings{},
 	}
 }
 
