@@ -70,7 +70,7 @@ func TestForeignJobSet(t *testing.T) {
 func lease(name string, renewed time.Time) client.Object {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("a-pod"), RenewTime: new(metav1.NewMicroTime(renewed))},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("other-controller_1"), RenewTime: new(metav1.NewMicroTime(renewed))},
 	}
 }
 
@@ -90,10 +90,10 @@ func deployment(name string, replicas int32) client.Object {
 	}
 }
 
-// grantOther gives the pods of another controller the rights that such controllers have, until the end of the test.
+// grantOther makes a pod of another controller, with the rights that such controllers have, until the end of the test.
 func grantOther(t *testing.T) {
 	t.Helper()
-	meta := metav1.ObjectMeta{Name: "other-controller"}
+	meta, local := metav1.ObjectMeta{Name: "other-controller"}, metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "other-controller"}
 	for _, object := range []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{v1alpha2.Group, jobsetapi.GroupVersion.Group}, Resources: []string{"miniclusters/status", "jobsets/status"}, Verbs: []string{"update"},
@@ -102,6 +102,10 @@ func grantOther(t *testing.T) {
 			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceDefault, Name: meta.Name}},
 		},
+		&corev1.ServiceAccount{ObjectMeta: local},
+		&corev1.Pod{ObjectMeta: local, Spec: corev1.PodSpec{
+			ServiceAccountName: meta.Name, NodeSelector: map[string]string{"no": "node"}, Containers: []corev1.Container{{Name: "manager", Image: "m"}},
+		}},
 	} {
 		if err := env.client.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
@@ -122,6 +126,8 @@ func TestRunsBesideNoOther(t *testing.T) {
 	grantOther(t)
 	tenants := deployment("operator-controller-manager", 1)
 	tenants.(*appsv1.Deployment).Spec.Template.Spec.ServiceAccountName = "default"
+	tenantsLease := lease("14dde902.flux-framework.org", now)
+	tenantsLease.(*coordinationv1.Lease).Spec.HolderIdentity = new("tenant_1")
 	for name, tc := range map[string]struct {
 		object client.Object
 		jobSet string
@@ -132,6 +138,7 @@ func TestRunsBesideNoOther(t *testing.T) {
 		"a tenant's Deployment":     {tenants, jobSetExternal, nil, ""},
 		"it is scaled down":         {deployment("operator-controller-manager", 0), jobSetEmbedded, nil, ""},
 		"the operator's Lease":      {lease("14dde902.flux-framework.org", now), jobSetEmbedded, nil, operator + " (Lease default/14dde902.flux-framework.org)"},
+		"a tenant's Lease":          {tenantsLease, jobSetExternal, nil, ""},
 		"an old Lease":              {lease("14dde902.flux-framework.org", now.Add(-3*time.Hour)), jobSetEmbedded, nil, ""},
 		"it is allowed":             {lease("14dde902.flux-framework.org", now), jobSetEmbedded, []string{"--beside-flux-operator"}, ""},
 		"JobSet's Deployment":       {deployment("jobset-controller-manager", 1), jobSetEmbedded, nil, jobSet + " (Deployment default/jobset-controller-manager)"},
