@@ -75,7 +75,7 @@ func TestBinderAdmission(t *testing.T) {
 			t.Errorf("pod %s has kept the annotations %v, and %d managed fields", pod.Name, pod.Annotations, len(pod.ManagedFields))
 		}
 		for name := range pod.Annotations {
-			if strings.HasPrefix(name, "jobset.sigs.k8s.io/") {
+			if strings.HasPrefix(name, "jobset.sigs.k8s.io/") && name != jobsetapi.JobSetNameKey {
 				t.Errorf("pod %s has kept the annotation %s", pod.Name, name)
 			}
 		}
