@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -157,9 +158,16 @@ func (c *checker) checkAgain(ctx context.Context, seen *observed, changed time.T
 	if memory.check != nil && memory.check.generation != mc.Generation {
 		memory.refusals = 0
 	}
-	result, err := c.checking.do(mc.Namespace, c.workers, c.clock, func() (*check, error) { return c.newCheck(ctx, seen, changed) })
+	workers := c.workers
+	if seen.observation.Admission != nil { // it has nodes, which wait
+		workers = math.MaxInt
+	}
+	result, err := c.checking.do(mc.Namespace, workers, c.clock, func() (*check, error) { return c.newCheck(ctx, seen, changed) })
 	if err != nil {
 		return err
+	}
+	if last := memory.check; result.unchecked != "" && result.failures == 0 && last != nil && last.generation == mc.Generation {
+		result.failures = last.failures // nothing was asked, so the pause goes on afterwards
 	}
 	if result.passed() && !result.tried && memory.check.wasRefused(mc) && memory.check.at.After(c.memories.changed(mc.Namespace)) {
 		c.relaxed.note(mc.Namespace)
@@ -231,7 +239,7 @@ func (c *checker) newCheck(ctx context.Context, seen *observed, changed time.Tim
 
 // checkDomain is the check of a MiniCluster whose domain is wrong, or not known yet; nil for others.
 func (c *checker) checkDomain(ctx context.Context, seen *observed, at time.Time) *check {
-	mc, last := seen.view.MiniCluster, seen.memory.check
+	mc := seen.view.MiniCluster
 	wrong, known := c.dns.wrongDomain(ctx, mc, at)
 	switch {
 	case known && wrong != "":
@@ -239,11 +247,7 @@ func (c *checker) checkDomain(ctx context.Context, seen *observed, at time.Time)
 	case known:
 		return nil
 	}
-	waits := &check{unchecked: "the DNS is being asked for other domains", at: at, until: at.Add(time.Second)}
-	if last != nil && last.generation == mc.Generation {
-		waits.failures = last.failures // its pause goes on afterwards
-	}
-	return waits
+	return &check{unchecked: "the DNS is being asked for other domains", at: at, until: at.Add(time.Second)}
 }
 
 // jobs are the Jobs of a JobSet.

@@ -4,7 +4,6 @@
 package minicluster
 
 import (
-	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -19,9 +18,6 @@ const (
 	slowFor   = 5 * time.Minute
 )
 
-// errChecking is what those find whose namespace has enough slow checks under way.
-var errChecking = errors.New("other MiniClusters of the namespace are being checked")
-
 // checking are the checks under way. Each occupies a worker. So namespaces whose checks are slow get few workers, that others
 // go on.
 type checking struct {
@@ -31,11 +27,11 @@ type checking struct {
 	slow    map[string]time.Time
 }
 
-// do makes a check, by one of some workers, unless the namespace has enough of them.
+// do makes a check, by one of some workers. If the namespace has enough of them, the result is that nothing was checked.
 func (c *checking) do(namespace string, workers int, clock clock.PassiveClock, newCheck func() (*check, error)) (*check, error) {
 	began := clock.Now()
 	if !c.begin(namespace, workers, began) {
-		return nil, errChecking
+		return &check{unchecked: "other MiniClusters of the namespace are being checked", at: began, until: began.Add(recheckInterval)}, nil
 	}
 	defer func() { c.end(namespace, clock.Since(began), clock.Now()) }()
 	return newCheck()

@@ -5,7 +5,6 @@ package minicluster
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -79,29 +78,40 @@ func TestWorkersAreFree(t *testing.T) {
 	})
 	c := &checker{client: api, live: live{api}, clock: now, scheduler: &waitingRoom{}, memories: &memories{}, relaxed: make(relaxed, 1), workers: 8}
 	c.checking.slow = map[string]time.Time{"slow": now.Now().Add(slowFor)}
-	check := func(namespace, name string) error {
+	check := func(namespace, name string, admission *life.Admission) (string, error) {
 		mc := fixture.MiniCluster(name).Size(2).Obj()
 		mc.Namespace = namespace
-		seen := &observed{now: now.Now(), memory: &memory{}, stored: mc, observation: &life.Observation{Workload: life.Absent}}
+		seen := &observed{now: now.Now(), memory: &memory{}, stored: mc, observation: &life.Observation{Workload: life.Absent, Record: life.Record{Admission: admission}}}
 		seen.view.MiniCluster = mc.DeepCopy()
 		seen.view.MiniCluster.Default()
-		return c.check(t.Context(), seen)
+		err := c.check(t.Context(), seen)
+		return seen.memory.check.unchecked, err
 	}
 	ended := make(chan error)
-	go func() { ended <- check("slow", "one") }()
+	go func() {
+		_, err := check("slow", "one", nil)
+		ended <- err
+	}()
 	<-hung
 	hung <- struct{}{}
-	if err := check("slow", "another"); !errors.Is(err, errChecking) || !isPassing(err) {
-		t.Errorf("the second of a slow namespace: %v", err)
-	}
-	if err := check("lab", "lmp"); err != nil {
-		t.Errorf("one of another namespace: %v", err)
+	for _, tc := range []struct {
+		namespace, name string
+		admission       *life.Admission
+		unchecked       bool
+	}{
+		{namespace: "slow", name: "second", unchecked: true},
+		{namespace: "slow", name: "with-nodes", admission: &life.Admission{}},
+		{namespace: "lab", name: "lmp"},
+	} {
+		if why, err := check(tc.namespace, tc.name, tc.admission); (why != "") != tc.unchecked || err != nil {
+			t.Errorf("%s of namespace %s: %q, %v", tc.name, tc.namespace, why, err)
+		}
 	}
 	close(hangs)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if err := check("slow", "another"); err != nil {
-		t.Errorf("the second, after the first: %v", err)
+	if why, err := check("slow", "second", nil); why != "" || err != nil {
+		t.Errorf("the second, after the first: %q, %v", why, err)
 	}
 }

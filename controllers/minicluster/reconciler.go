@@ -159,7 +159,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	result, err := r.pass(ctx, &mc, r.memories.of(&mc))
 	if isPassing(err) {
 		ctrl.LoggerFrom(ctx).V(1).Info("Waiting to try again", "reason", err.Error())
-		if errors.Is(err, kueue.ErrNotSought) || errors.Is(err, errChecking) {
+		if errors.Is(err, kueue.ErrNotSought) {
 			return ctrl.Result{RequeueAfter: time.Second}, nil // many wait for that
 		}
 		return ctrl.Result{RequeueAfter: podBatch}, nil
@@ -218,8 +218,7 @@ func isOver(seen *observed, plan life.Plan) bool {
 // isPassing reports whether an error resolves by itself: a stale cache, a conflicting write, or
 // an object that is being deleted. The pass is repeated soon, or when there is news.
 func isPassing(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errStillThere) || errors.Is(err, kueue.ErrNotSought) || errors.Is(err, errBehind) ||
-		errors.Is(err, errChecking)
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errStillThere) || errors.Is(err, kueue.ErrNotSought) || errors.Is(err, errBehind)
 }
 
 // refused reports whether the API server refuses a request for good, or a policy or a webhook does, with whatever reason.
