@@ -18,9 +18,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/dashboard"
 )
 
-// mostQuestions is about how many namespaces a viewer's rights are asked in one go. The others follow a second
-// later.
-const mostQuestions = 100
+// mostQuestions is about how many namespaces a viewer's rights are asked at the first look, and mostLater at each look after
+// that, a second later: no more than the guard lets a user ask.
+const mostQuestions, mostLater = 100, 20
 
 // viewer is who looks at one stream.
 type viewer struct {
@@ -64,26 +64,26 @@ func (v *viewer) rights(ctx context.Context, namespaces map[string]bool) (*dashb
 	if r.All {
 		return r, nil
 	}
-	now, questions := v.server.options.Clock.Now(), 0
+	now, questions := v.server.options.Clock.Now(), mostQuestions
+	if len(v.asked) > 0 {
+		questions = mostLater
+	}
 	// Those that were never asked come first, and then those whose answer is the oldest, so that each has its turn.
 	names := slices.SortedFunc(maps.Keys(namespaces), func(a, b string) int {
 		return cmp.Or(v.asked[a].until.Compare(v.asked[b].until), cmp.Compare(a, b))
 	})
 	for _, namespace := range names {
 		known := v.asked[namespace]
-		if now.After(known.until) && questions < mostQuestions {
-			questions++
+		if now.After(known.until) && questions > 0 {
+			questions--
 			yes, err := v.door.May(ctx, v.who, toList(v1alpha2.Group, "miniclusters", namespace))
 			if err != nil {
 				return nil, err
 			}
-			known = answer{yes, now.Add(guard.KeptNo)}
-			if yes {
-				known.until = now.Add(guard.KeptYes)
-			}
+			known = answer{yes, now.Add(guard.Kept)}
 			v.asked[namespace] = known
 		}
-		r.Namespaces[namespace] = known.yes && !now.After(known.until.Add(guard.KeptYes)) // its turn may come late
+		r.Namespaces[namespace] = known.yes && !now.After(known.until.Add(guard.Kept)) // its turn may come late
 	}
 	maps.DeleteFunc(v.asked, func(namespace string, _ answer) bool { return !namespaces[namespace] })
 	return r, nil

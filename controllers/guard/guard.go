@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -27,11 +28,8 @@ import (
 )
 
 const (
-	// KeptYes is how long a right counts without another review, and KeptNo how long a refusal counts.
-	KeptYes = time.Minute
-	KeptNo  = 10 * time.Second
-	// keptIdentity is the same for the user of a token.
-	keptIdentity = time.Minute
+	// Kept is how long an answer counts: who has a token, and whether a user has a right.
+	Kept = time.Minute
 	// mostIdentities and mostAnswers are how many answers are kept.
 	mostIdentities = 1024
 	mostAnswers    = 16384
@@ -39,12 +37,12 @@ const (
 	reviewTimeout = 10 * time.Second
 	// reviewQPS and reviewBurst limit the reviews, so that users take nothing from the controllers. strangerQPS is apart from
 	// that, for tokens that were not known within knownFor: strangers with junk keep no user out. userQPS and userBurst are
-	// for each user.
-	reviewQPS   = 50
+	// for each user, whatever tokens the user has.
+	reviewQPS   = 100
 	reviewBurst = 200
 	strangerQPS = 20
 	knownFor    = time.Hour
-	userQPS     = 10
+	userQPS     = 25
 	userBurst   = 150
 )
 
@@ -63,9 +61,11 @@ type Right struct{ Verb, Path, Group, Resource, Namespace string }
 type Guard struct {
 	identities, strangers authenticationclient.TokenReviewInterface
 	rights                authorizationclient.SubjectAccessReviewInterface
-	// known are the users by the hashes of their tokens, a *User each. answers are by question, a bool each. paces are those of
-	// the users who were known within knownFor, by the hashes of their tokens, a *rate.Limiter each.
-	known, answers, paces *cache.LRUExpireCache
+	// known are the users by the hashes of their tokens, a *User each. answers are by question, a bool each. met has the hashes
+	// of tokens that were known within knownFor, and paces the limits of users by name, a *rate.Limiter each.
+	known, answers, met, paces *cache.LRUExpireCache
+	// mutex is held while a limit is made.
+	mutex sync.Mutex
 }
 
 // question asks for a right. The hash stands for the user, since a token belongs to one.
@@ -93,7 +93,8 @@ func New(config *rest.Config) (*Guard, error) {
 	}
 	return &Guard{
 		identities: identities.TokenReviews(), strangers: strangers.TokenReviews(), rights: rights.SubjectAccessReviews(),
-		known: cache.NewLRUExpireCache(mostIdentities), answers: cache.NewLRUExpireCache(mostAnswers), paces: cache.NewLRUExpireCache(mostIdentities),
+		known: cache.NewLRUExpireCache(mostIdentities), answers: cache.NewLRUExpireCache(mostAnswers),
+		met: cache.NewLRUExpireCache(mostIdentities), paces: cache.NewLRUExpireCache(mostIdentities),
 	}, nil
 }
 
@@ -110,7 +111,7 @@ func (g *Guard) Who(r *http.Request) (*User, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
 	asks := g.strangers
-	if _, met := g.paces.Get(hash); met {
+	if _, met := g.met.Get(hash); met {
 		asks = g.identities
 	}
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
@@ -119,21 +120,25 @@ func (g *Guard) Who(r *http.Request) (*User, error) {
 		return nil, fmt.Errorf("asking whose token it is: %w", err)
 	}
 	if !review.Status.Authenticated {
-		g.paces.Remove(hash)
+		g.met.Remove(hash)
 		return nil, nil
 	}
 	who := &User{review.Status.User, hash}
-	g.known.Add(hash, who, keptIdentity)
-	g.paces.Add(hash, g.paceOf(who), knownFor)
+	g.known.Add(hash, who, Kept)
+	g.met.Add(hash, true, knownFor)
 	return who, nil
 }
 
 // paceOf limits the questions about a user.
 func (g *Guard) paceOf(who *User) *rate.Limiter {
-	if pace, ok := g.paces.Get(who.hash); ok {
-		return pace.(*rate.Limiter)
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	pace, ok := g.paces.Get(who.Username)
+	if !ok {
+		pace = rate.NewLimiter(userQPS, userBurst)
+		g.paces.Add(who.Username, pace, knownFor)
 	}
-	return rate.NewLimiter(userQPS, userBurst)
+	return pace.(*rate.Limiter)
 }
 
 // May reports whether a user has a right.
@@ -151,11 +156,7 @@ func (g *Guard) May(ctx context.Context, who *User, right Right) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("asking what %s may do: %w", who.Username, err)
 	}
-	kept := KeptNo
-	if review.Status.Allowed {
-		kept = KeptYes
-	}
-	g.answers.Add(asked, review.Status.Allowed, kept)
+	g.answers.Add(asked, review.Status.Allowed, Kept)
 	return review.Status.Allowed, nil
 }
 
