@@ -51,6 +51,7 @@ func (s *Server) ask(next func(http.ResponseWriter, *http.Request, *viewer)) fun
 			return
 		}
 		defer leave()
+		_ = http.NewResponseController(w).SetWriteDeadline(deadline().Add(2 * askTimeout)) // a review and the answer of the API server
 		next(w, r, v)
 	}
 }

@@ -33,7 +33,7 @@ import (
 )
 
 // repairInterval is how often the objects that brokers need are made again while brokers come up.
-const repairInterval, rarestRepair = 5 * time.Second, 30 * time.Second
+const repairInterval, rarestRepair = 5 * time.Second, 10 * time.Second
 
 // goneError says that files of the brokers are gone, and that nobody else has them.
 type goneError struct{ what, other string }

@@ -26,7 +26,7 @@ import (
 
 const (
 	// countsInterval is the shortest time between writes of mere counts.
-	countsInterval, rarestCounts = 3 * time.Second, 30 * time.Second
+	countsInterval, rarestCounts = 3 * time.Second, 10 * time.Second
 	// queuedInterval is the shortest time between writes of why a MiniCluster waits: the gangs
 	// ahead of it change often.
 	queuedInterval = 30 * time.Second
