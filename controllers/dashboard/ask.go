@@ -44,7 +44,7 @@ const (
 func (s *Server) ask(next func(http.ResponseWriter, *http.Request, *viewer)) func(http.ResponseWriter, *http.Request, *viewer) {
 	return func(w http.ResponseWriter, r *http.Request, v *viewer) {
 		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
-		leave := s.asks.take(v.who.Username, ctx.Done())
+		leave := s.asks.take(v.who.Budget(), ctx.Done())
 		cancel()
 		if leave == nil {
 			http.Error(w, "Too many logs and events are being read.", http.StatusServiceUnavailable)

@@ -48,7 +48,7 @@ func (s *Server) admit(next func(http.ResponseWriter, *http.Request, *viewer)) h
 // stream sends what changes as server-sent events, until the viewer leaves or is not known any more.
 func (s *Server) stream(begin func(*http.Request, *viewer) feed) func(http.ResponseWriter, *http.Request, *viewer) {
 	return func(w http.ResponseWriter, r *http.Request, v *viewer) {
-		leave := s.streams.take(v.who.Username, atOnce)
+		leave := s.streams.take(v.who.Budget(), atOnce)
 		if leave == nil {
 			http.Error(w, "Too many pages are open.", http.StatusServiceUnavailable)
 			return

@@ -37,7 +37,7 @@ const (
 	reviewTimeout = 10 * time.Second
 	// reviewQPS and reviewBurst limit the reviews, so that users take nothing from the controllers. strangerQPS is apart from
 	// that, for tokens that were not known within knownFor: strangers with junk keep no user out. userQPS and userBurst are
-	// for each user, whatever tokens the user has.
+	// for each budget of users.
 	reviewQPS   = 100
 	reviewBurst = 200
 	strangerQPS = 20
@@ -53,6 +53,16 @@ type User struct {
 	hash [sha256.Size]byte
 }
 
+// Budget names those who share one bound: all ServiceAccounts of a namespace, since whoever may write there may make any number,
+// and every user else.
+func (u *User) Budget() string {
+	if account, isAccount := strings.CutPrefix(u.Username, "system:serviceaccount:"); isAccount {
+		namespace, _, _ := strings.Cut(account, ":")
+		return "system:serviceaccounts:" + namespace
+	}
+	return u.Username
+}
+
 // Right is what a user wants to do: a verb on a path of the server, or on a resource in a namespace or in all of them
 // ("").
 type Right struct{ Verb, Path, Group, Resource, Namespace string }
@@ -62,7 +72,7 @@ type Guard struct {
 	identities, strangers authenticationclient.TokenReviewInterface
 	rights                authorizationclient.SubjectAccessReviewInterface
 	// known are the users by the hashes of their tokens, a *User each. answers are by question, a bool each. met has the hashes
-	// of tokens that were known within knownFor, and paces the limits of users by name, a *rate.Limiter each.
+	// of tokens that were known within knownFor, and paces the limits of budgets, a *rate.Limiter each.
 	known, answers, met, paces *cache.LRUExpireCache
 	// mutex is held while a limit is made.
 	mutex sync.Mutex
@@ -133,10 +143,10 @@ func (g *Guard) Who(r *http.Request) (*User, error) {
 func (g *Guard) paceOf(who *User) *rate.Limiter {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	pace, ok := g.paces.Get(who.Username)
+	pace, ok := g.paces.Get(who.Budget())
 	if !ok {
 		pace = rate.NewLimiter(userQPS, userBurst)
-		g.paces.Add(who.Username, pace, knownFor)
+		g.paces.Add(who.Budget(), pace, knownFor)
 	}
 	return pace.(*rate.Limiter)
 }

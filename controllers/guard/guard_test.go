@@ -92,19 +92,18 @@ func TestStrangers(t *testing.T) {
 func TestPaces(t *testing.T) {
 	g, who, _ := newGuard(t)
 	users := map[string]*User{}
-	for _, token := range []string{"one", "other", "other's second"} {
+	for _, token := range []string{"system:serviceaccount:one:a", "system:serviceaccount:other:a", "system:serviceaccount:other:b"} {
 		user, err := who(t.Context(), token)
 		if err != nil {
 			t.Fatal(err)
 		}
-		user.Username, _, _ = strings.Cut(token, "'")
 		users[token] = user
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for g.paceOf(users["other"]).Allow() {
+	for g.paceOf(users["system:serviceaccount:other:a"]).Allow() {
 	}
-	for token, within := range map[string]bool{"one": true, "other": false, "other's second": false} {
+	for token, within := range map[string]bool{"system:serviceaccount:one:a": true, "system:serviceaccount:other:a": false, "system:serviceaccount:other:b": false} {
 		asks := ctx
 		if within {
 			asks = t.Context()
