@@ -162,7 +162,7 @@ func (c *checker) checkAgain(ctx context.Context, seen *observed, changed time.T
 	if seen.observation.Admission != nil { // it has nodes, which wait
 		workers = math.MaxInt
 	}
-	result, err := c.checking.do(mc.Namespace, workers, c.clock, func() (*check, error) { return c.newCheck(ctx, seen, changed) })
+	result, err := c.checking.do(ctx, mc.Namespace, workers, c.clock, func(ctx context.Context) (*check, error) { return c.newCheck(ctx, seen, changed) })
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@
 package minicluster
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -16,6 +18,9 @@ const (
 	// the tenant. slowFor is how long that is remembered of a namespace.
 	slowCheck = 2 * time.Second
 	slowFor   = 5 * time.Minute
+	// longestCheck is how long a check may take in a namespace whose checks were not slow so far: any number of workers may make
+	// these.
+	longestCheck = 10 * time.Second
 )
 
 // checking are the checks under way. Each occupies a worker. So namespaces whose checks are slow get few workers, that others
@@ -27,19 +32,30 @@ type checking struct {
 	slow    map[string]time.Time
 }
 
-// do makes a check, by one of some workers. If the namespace has enough of them, the result is that nothing was checked.
-func (c *checking) do(namespace string, workers int, clock clock.PassiveClock, newCheck func() (*check, error)) (*check, error) {
+// do makes a check, by one of some workers. If the namespace has enough of them, or the check takes too long, the result is that
+// nothing was checked.
+func (c *checking) do(ctx context.Context, namespace string, workers int, clock clock.PassiveClock, newCheck func(context.Context) (*check, error)) (*check, error) {
 	began := clock.Now()
-	if !c.begin(namespace, workers, began) {
+	may, slow := c.begin(namespace, workers, began)
+	if !may {
 		return &check{unchecked: "other MiniClusters of the namespace are being checked", at: began, until: began.Add(recheckInterval)}, nil
 	}
 	defer func() { c.end(namespace, clock.Since(began), clock.Now()) }()
-	return newCheck()
+	if !slow {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, longestCheck)
+		defer cancel()
+	}
+	result, err := newCheck(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &check{unchecked: "the API server takes long to check the pods and objects", at: began, until: clock.Now().Add(recheckInterval)}, nil
+	}
+	return result, err
 }
 
 // begin reports whether one of some workers may check a MiniCluster of a namespace: an eighth of them for a slow namespace,
 // and half of them for all that are slow.
-func (c *checking) begin(namespace string, workers int, now time.Time) bool {
+func (c *checking) begin(namespace string, workers int, now time.Time) (may, slow bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	maps.DeleteFunc(c.slow, func(_ string, until time.Time) bool { return !now.Before(until) })
@@ -47,14 +63,14 @@ func (c *checking) begin(namespace string, workers int, now time.Time) bool {
 	for other := range c.slow {
 		all += c.running[other]
 	}
-	if _, slow := c.slow[namespace]; slow && (c.running[namespace] >= max(workers/8, 1) || all >= max(workers/2, 1)) {
-		return false
+	if _, slow = c.slow[namespace]; slow && (c.running[namespace] >= max(workers/8, 1) || all >= max(workers/2, 1)) {
+		return false, slow
 	}
 	if c.running == nil {
 		c.running = map[string]int{}
 	}
 	c.running[namespace]++
-	return true
+	return true, slow
 }
 
 // end notes that a check has ended, and how long it took.

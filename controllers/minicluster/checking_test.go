@@ -5,9 +5,12 @@ package minicluster
 
 import (
 	"context"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -24,7 +27,7 @@ func TestSlowChecks(t *testing.T) {
 	begin := func(namespace string, want int) {
 		t.Helper()
 		for got := 0; ; got++ {
-			if got == 2*workers || !c.begin(namespace, workers, now) {
+			if may, _ := c.begin(namespace, workers, now); got == 2*workers || !may {
 				if got != want {
 					t.Errorf("%s has %d checks at once, want %d", namespace, got, want)
 				}
@@ -114,4 +117,32 @@ func TestWorkersAreFree(t *testing.T) {
 	if why, err := check("slow", "second", nil); why != "" || err != nil {
 		t.Errorf("the second, after the first: %q, %v", why, err)
 	}
+}
+
+// No worker is long in a namespace whose checks were not slow so far, and a check of a slow namespace may take its time.
+func TestLongChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c checking
+		var group sync.WaitGroup
+		for range 16 {
+			group.Go(func() {
+				result, err := c.do(t.Context(), "slow", 16, clock.RealClock{}, func(ctx context.Context) (*check, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				})
+				if err != nil || result.unchecked == "" {
+					t.Errorf("got %+v, %v", result, err)
+				}
+			})
+		}
+		time.Sleep(longestCheck)
+		group.Wait()
+		result, err := c.do(t.Context(), "slow", 16, clock.RealClock{}, func(ctx context.Context) (*check, error) {
+			time.Sleep(2 * longestCheck)
+			return &check{}, ctx.Err()
+		})
+		if err != nil || result.unchecked != "" {
+			t.Errorf("later: got %+v, %v", result, err)
+		}
+	})
 }
