@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
 // clusterOf has objects, and answers SubjectAccessReviews about the pods of a Deployment or Lease: they may write the statuses of
@@ -42,7 +44,7 @@ func clusterOf(t *testing.T, may string, err error, objects ...client.Object) cl
 
 // A tenant may make a Lease of any name. It stands for the controller only if a pod with the rights of the controller holds it.
 func TestLeases(t *testing.T) {
-	now := time.Now()
+	now := fixture.Noon
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "manager-5f6d"}, Spec: corev1.PodSpec{ServiceAccountName: "manager"}}
 	for name, tc := range map[string]struct {
 		holder  string
