@@ -4,7 +4,6 @@
 package state
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -158,10 +157,7 @@ func placesOf(pod *corev1.Pod) Places {
 		required := from.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		to.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
 	}
-	key, err := json.Marshal(&p.Pod.Spec)
-	if err == nil { // it always is
-		p.Key = string(key)
-	}
+	p.Key = digest(&p.Pod.Spec)
 	p.NamesArch = namesArch(&p.Pod.Spec)
 	return p
 }

@@ -157,7 +157,7 @@ func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, req
 	if mc.Status.Avoid != nil {
 		least = mc.Spec.LeastSize()
 	}
-	text, err := json.Marshal(struct {
+	return cmp.Or(digest(struct {
 		Requests  fluxion.Resources
 		Places    string
 		Distinct  bool
@@ -165,9 +165,14 @@ func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, req
 		Avoid     *v1alpha2.Avoid
 		Least     int32
 		Domains   *v1alpha2.QuotaTopology
-	}{requests, placesOf(pod).Key, !mc.Spec.Network.DisableAffinity, mc.Spec.Placement, mc.Status.Avoid, least, domains})
+	}{requests, placesOf(pod).Key, !mc.Spec.Network.DisableAffinity, mc.Spec.Placement, mc.Status.Avoid, least, domains}), string(mc.UID))
+}
+
+// digest is the same for equal values, and short however long they are; "" if there is none.
+func digest(value any) string {
+	text, err := json.Marshal(value)
 	if err != nil { // it never is
-		return string(mc.UID)
+		return ""
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])

@@ -4,13 +4,13 @@
 package state
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	volumehelpers "k8s.io/component-helpers/storage/volume"
 )
 
@@ -28,11 +28,11 @@ type Storage struct {
 // Reach says which nodes can reach all volumes of a pod. The zero Reach is that of a pod whose volumes
 // every node can reach.
 type Reach struct {
-	// Volumes are those that some nodes cannot reach.
+	// Volumes are those that some nodes cannot reach, each once.
 	Volumes []Volume
 	// Waits says what has to happen to a volume before any pod can start; "" if nothing has to.
 	Waits string
-	// Key is the same for equal Volumes, and "" for none.
+	// Key is a digest, the same for equal Volumes, and "" for none.
 	Key string
 }
 
@@ -56,7 +56,7 @@ func ReachOf(pod *corev1.Pod, least int, storage Storage) Reach {
 				r.Waits = waits
 			}
 		}
-		if v != nil {
+		if v != nil && !slices.ContainsFunc(r.Volumes, func(known Volume) bool { return known.Reason == v.Reason }) {
 			r.Volumes = append(r.Volumes, *v)
 		}
 	}
@@ -69,10 +69,7 @@ func ReachOf(pod *corev1.Pod, least int, storage Storage) Reach {
 		}
 	}
 	if len(r.Volumes) > 0 {
-		key, err := json.Marshal(r.Volumes)
-		if err == nil { // it always is
-			r.Key = string(key)
-		}
+		r.Key = digest(r.Volumes)
 	}
 	return r
 }
@@ -178,16 +175,21 @@ func DefaultClass(classes []storagev1.StorageClass) *storagev1.StorageClass {
 }
 
 // StripStorage is a transform of the cache for PersistentVolumeClaims and PersistentVolumes. It keeps what
-// ReachOf reads, because there may be many of both.
+// ReachOf reads, because there may be many of both. Of a claim, the API server bounds neither names nor access modes.
 func StripStorage(object any) (any, error) {
 	switch from := object.(type) {
 	case *corev1.PersistentVolumeClaim:
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: identity(&from.ObjectMeta)}
 		if class, found := from.Annotations[corev1.BetaStorageClassAnnotation]; found {
-			claim.Annotations = map[string]string{corev1.BetaStorageClassAnnotation: class}
+			claim.Annotations = map[string]string{corev1.BetaStorageClassAnnotation: objectName(class)}
 		}
-		claim.Spec.AccessModes, claim.Spec.StorageClassName = from.Spec.AccessModes, from.Spec.StorageClassName
-		claim.Spec.VolumeName, claim.Status.Phase = from.Spec.VolumeName, from.Status.Phase
+		if class := from.Spec.StorageClassName; class != nil {
+			claim.Spec.StorageClassName = new(objectName(*class))
+		}
+		if slices.Contains(from.Spec.AccessModes, corev1.ReadWriteOncePod) {
+			claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+		}
+		claim.Spec.VolumeName, claim.Status.Phase = objectName(from.Spec.VolumeName), from.Status.Phase
 		return claim, nil
 	case *corev1.PersistentVolume:
 		volume := &corev1.PersistentVolume{ObjectMeta: identity(&from.ObjectMeta)}
@@ -195,6 +197,15 @@ func StripStorage(object any) (any, error) {
 		return volume, nil
 	}
 	return object, nil
+}
+
+// objectName is the name of an object in a field of another object. Instead of a text that no object can have as its name,
+// objectName is a short one.
+func objectName(text string) string {
+	if len(text) > validation.DNS1123SubdomainMaxLength {
+		return "(a name that is too long)"
+	}
+	return text
 }
 
 // identity is what a cache needs of the metadata of an object, and whether the object is being deleted.
