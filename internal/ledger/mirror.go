@@ -5,7 +5,6 @@ package ledger
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"maps"
 	"slices"
 	"unique"
@@ -51,8 +50,8 @@ type Ledger struct {
 	// earlier is the cluster with the nodes that are away; nil if it has to be made again, as after each change of a node
 	// that CouldHold depends on.
 	earlier *Ledger
-	// requests are what pods request, by a text of it.
-	requests map[string]fluxion.Resources
+	// shared are what pods request.
+	shared shared
 }
 
 // layout is the nodes of a cluster, and which of them a gang could use.
@@ -126,7 +125,7 @@ func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 		claimants: claimants{
 			miniClusters: map[types.UID]miniCluster{}, claims: map[types.UID]map[types.UID]*corev1.Pod{}, claimed: map[types.UID]types.UID{}, disowned: map[types.UID]types.UID{},
 		},
-		accounts: accounts{}, matcher: matcher, pods: map[types.UID]*Pod{}, requests: map[string]fluxion.Resources{}, foreignOn: map[string]queue.Resources{},
+		accounts: accounts{}, matcher: matcher, pods: map[types.UID]*Pod{}, foreignOn: map[string]queue.Resources{},
 		makers: map[types.UID]*maker{}, early: map[types.NamespacedName]map[int]bool{}, listed: listings{},
 	}
 }
@@ -238,7 +237,7 @@ func (l *Ledger) Set(uid types.UID, p *Pod) {
 		l.drop(uid)
 		return
 	}
-	p.node, p.requests = unique.Make(p.node).Value(), l.shared(p.requests)
+	p.node, p.requests = unique.Make(p.node).Value(), l.shared.of(p.requests)
 	before := l.pods[p.uid]
 	if before != nil && before.same(p) {
 		return
@@ -262,32 +261,6 @@ func (l *Ledger) Set(uid types.UID, p *Pod) {
 		l.setForeign(p, 1)
 		l.swap(before.held(), p.held())
 	}
-}
-
-// maxShared bounds the requests that pods may share: more than the kinds of pods in a cluster.
-const maxShared = 4096
-
-// shared are equal requests, of which the pods that hold as much have one copy.
-func (l *Ledger) shared(requests fluxion.Resources) fluxion.Resources {
-	var text [256]byte
-	key := textOf(text[:0], requests)
-	if known, ok := l.requests[string(key)]; ok {
-		return known
-	}
-	if len(l.requests) >= maxShared {
-		clear(l.requests)
-	}
-	l.requests[string(key)] = requests
-	return requests
-}
-
-// textOf appends a text of requests, in which equal requests are equal.
-func textOf(text []byte, requests fluxion.Resources) []byte {
-	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		text = append(append(text, name...), 0)
-		text = binary.AppendVarint(text, requests[name])
-	}
-	return text
 }
 
 // Gone forgets a pod that a watch does not show any more. It keeps the pod if the label of its

@@ -68,14 +68,19 @@ func (l *Ledger) setForeign(p *Pod, sign int64) {
 	}
 	n := l.nodes[p.node]
 	for name, amount := range p.requests {
-		if on[name] += sign * amount; on[name] == 0 {
-			delete(on, name)
-		}
+		change(on, name, sign*amount)
 		if l.foreign != nil && n != nil && n.counts() {
-			l.foreign[name] += sign * amount
+			change(l.foreign, name, sign*amount)
 		}
 	}
 	if len(on) == 0 {
 		delete(l.foreignOn, p.node)
+	}
+}
+
+// change changes one of some amounts. Those that are zero have no name.
+func change(amounts queue.Resources, name string, by int64) {
+	if amounts[name] += by; amounts[name] == 0 {
+		delete(amounts, name)
 	}
 }

@@ -4,9 +4,11 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,12 +24,12 @@ import (
 // node.
 func Requests(pod *corev1.Pod) fluxion.Resources {
 	exclusive := pod.Labels[v1alpha2.UIDLabel] != "" && pod.Labels[v1alpha2.ExclusiveLabel] == "true"
-	return withPod(Amounts(PodRequests(pod)), exclusive)
+	return withPod(Amounts(Counted(pod)), exclusive)
 }
 
 // admitted are what a broker takes of its node since its admission.
 func admitted(a *v1alpha2.Admission) fluxion.Resources {
-	return withPod(Amounts(a.Requests), a.Exclusive)
+	return withPod(Amounts(counted(maps.Clone(a.Requests))), a.Exclusive)
 }
 
 // withPod adds the pod itself, and the whole node if the pod has its node alone.
@@ -48,9 +50,37 @@ func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true})
 }
 
-// TooLarge says which request of a pod is too large to be counted; "" if none is. No node has so much.
+// mostResources is how many resources of a pod count. The API server takes tens of thousands.
+const mostResources = 64
+
+// Counted are the requests of a pod that count: not those of nothing, as for kube-scheduler, and of very many those of
+// mostResources.
+func Counted(pod *corev1.Pod) corev1.ResourceList { return counted(PodRequests(pod)) }
+
+// counted removes from some requests those that do not count. The resources of Kubernetes, which every node has, count before
+// extended ones.
+func counted(requests corev1.ResourceList) corev1.ResourceList {
+	maps.DeleteFunc(requests, func(_ corev1.ResourceName, amount resource.Quantity) bool { return amount.Sign() <= 0 })
+	if len(requests) > mostResources {
+		for _, name := range slices.SortedFunc(maps.Keys(requests), nativeFirst)[mostResources:] {
+			delete(requests, name)
+		}
+	}
+	return requests
+}
+
+func nativeFirst(a, b corev1.ResourceName) int {
+	extended := func(name corev1.ResourceName) int { return strings.Count(string(name), "/") }
+	return cmp.Or(extended(a)-extended(b), strings.Compare(string(a), string(b)))
+}
+
+// TooLarge says which request of a pod is too large to be counted, or that they are too many; "" if neither. No node has so
+// much.
 func TooLarge(pod *corev1.Pod) string {
 	requests := PodRequests(pod)
+	if len(requests) > mostResources {
+		return fmt.Sprintf("a pod requests %d resources, more than %d", len(requests), mostResources)
+	}
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		quantity, most := requests[name], resource.NewQuantity(fluxion.MaxAmount, resource.DecimalSI)
 		if name == corev1.ResourceCPU {

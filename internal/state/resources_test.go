@@ -4,12 +4,15 @@
 package state
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
@@ -47,6 +50,28 @@ func TestAbsurdRequests(t *testing.T) {
 				t.Errorf("the sentence is %q, want %q", got, tc.tooLarge)
 			}
 		})
+	}
+}
+
+// Of very many resources those count that every node has, and those of which the pod requests something. A MiniCluster whose pods
+// request as many is refused.
+func TestManyRequests(t *testing.T) {
+	pod := fixture.Pod("p").Obj()
+	requests := corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("0")}
+	for i := range mostResources {
+		requests[corev1.ResourceName(fmt.Sprint("a/", i))] = resource.MustParse("1")
+		requests[corev1.ResourceName(fmt.Sprint("b/", i))] = resource.MustParse("0")
+	}
+	pod.Spec.Containers[0].Resources.Requests = requests
+	got := Requests(pod)
+	if len(got) != mostResources+1 || got["cpu"] != 2000 || got["a/0"] != 1 || got[fluxion.Pods] != 1 {
+		t.Errorf("%d resources count: %v", len(got), map[string]int64(got))
+	}
+	if same := admitted(&v1alpha2.Admission{Requests: requests}); !maps.Equal(got, same) {
+		t.Errorf("by the status, %v count", map[string]int64(same))
+	}
+	if got, want := TooLarge(pod), "a pod requests 130 resources, more than 64"; got != want {
+		t.Errorf("the sentence is %q, want %q", got, want)
 	}
 }
 

@@ -4,16 +4,11 @@
 package weight
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -66,25 +61,14 @@ func Pod(object any) (any, error) {
 	if pod = protocol.Strip(pod); pod.Size() <= MostPod+addedToPod {
 		return pod, nil
 	}
-	requests := state.PodRequests(pod)
-	maps.DeleteFunc(requests, func(_ corev1.ResourceName, amount resource.Quantity) bool { return amount.IsZero() })
-	for _, name := range slices.SortedFunc(maps.Keys(requests), nativeFirst)[min(len(requests), mostNames):] {
-		delete(requests, name)
-	}
 	return &corev1.Pod{
 		TypeMeta: pod.TypeMeta, ObjectMeta: identity(&pod.ObjectMeta),
 		Spec: corev1.PodSpec{
 			NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates[:min(len(pod.Spec.SchedulingGates), 1)],
-			Containers: []corev1.Container{{Name: "all", Resources: corev1.ResourceRequirements{Requests: requests}}},
+			Containers: []corev1.Container{{Name: "all", Resources: corev1.ResourceRequirements{Requests: state.Counted(pod)}}},
 		},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase},
 	}, nil
-}
-
-// nativeFirst sorts the resources of Kubernetes, which every node has, before the extended ones.
-func nativeFirst(a, b corev1.ResourceName) int {
-	extended := func(name corev1.ResourceName) int { return strings.Count(string(name), "/") }
-	return cmp.Or(extended(a)-extended(b), strings.Compare(string(a), string(b)))
 }
 
 // Object is a transform of the caches for other objects with our labels. Of an object that weighs more than those that the
@@ -116,11 +100,8 @@ func Named(object any) (any, error) {
 	return object, nil
 }
 
-// mostNames is how many resources of an object are kept that weighs too much, and mostLabels how many bytes of labels.
-const (
-	mostNames  = 64
-	mostLabels = 4 << 10
-)
+// mostLabels is how many bytes of labels are kept of an object that weighs too much.
+const mostLabels = 4 << 10
 
 // ours are the labels by which objects are found.
 var ours = []string{
