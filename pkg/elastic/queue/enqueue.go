@@ -43,7 +43,7 @@ func (c *cycle) sortOut(e *entry, holds map[string][2]int, most map[string][2]in
 func (c *cycle) refusal(e *entry, most map[string][2]int64) elastic.Refusal {
 	switch q := e.queue; {
 	case !q.known:
-		return elastic.Refuse(elastic.NoSuchQueue, "there is no queue "+q.Name)
+		return elastic.Refuse(elastic.NoSuchQueue, "there is no queue "+e.Queue)
 	case e.Refused.Verdict != "":
 		return e.Refused
 	case q.Suspended:

@@ -95,7 +95,7 @@ func (e *entry) toldTo(name string) string {
 	if strings.HasPrefix(e.Name, namespace) {
 		who = e.Name
 	}
-	return who + " of queue " + e.queue.Name
+	return who + " of queue " + e.Queue
 }
 
 func (r *run) message() string {

@@ -48,7 +48,7 @@ type cycle struct {
 	oversubscribed bool
 	// state is the cluster after the decisions so far.
 	state  *clusterState
-	queues []*jobQueue // by name
+	queues []*jobQueue // by name, and last the one for those that do not exist
 	runs   []*run      // by ID
 	// admitted are the gangs that start, in the order of the decisions.
 	admitted []*entry
@@ -211,27 +211,29 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 	return c
 }
 
-// makeQueues makes the queues, by name, including queues that gangs name but that do not exist.
+// makeQueues makes the queues, by name. Those that gangs name but that do not exist are one queue without a name, however many
+// gangs name them.
 func (c *cycle) makeQueues(s Snapshot) map[string]*jobQueue {
-	byName := map[string]*jobQueue{}
+	byName, missing := map[string]*jobQueue{}, newQueue(Queue{}, false)
 	for _, q := range s.Queues {
 		byName[q.Name] = newQueue(q, true)
+		c.queues = append(c.queues, byName[q.Name])
 	}
-	missing := func(name string) {
+	find := func(name string) {
 		if byName[name] == nil {
-			byName[name] = newQueue(Queue{Name: name}, false)
+			byName[name] = missing
 		}
 	}
 	for i := range s.Waiting {
-		missing(s.Waiting[i].Queue)
+		find(s.Waiting[i].Queue)
 	}
 	for i := range s.Running {
-		missing(s.Running[i].Queue)
-	}
-	for _, q := range byName {
-		c.queues = append(c.queues, q)
+		find(s.Running[i].Queue)
 	}
 	slices.SortFunc(c.queues, func(a, b *jobQueue) int { return cmp.Compare(a.Name, b.Name) })
+	if len(byName) > len(s.Queues) {
+		c.queues = append(c.queues, missing)
+	}
 	for i, q := range c.queues {
 		q.index = i
 	}

@@ -1080,10 +1080,10 @@ func TestMessages(t *testing.T) {
 	got := Schedule(c.snap, c.room, noon.Add(10*time.Second))
 	want := []string{
 		"d 1 needs 50, 0 free",
-		"e 1 there is no queue lost",
 		"a 1 needs 64 cpu, queue research may have 48 cpu",
 		"b 2 needs 10 cpu, and jobs of queue research have 40 cpu of its 48 cpu; it is expected to start by 2026-11-21T12:00:30Z",
 		"c 3 waits for its turn: 1 is before it in queue research",
+		"e 1 there is no queue lost",
 	}
 	checkMessages(t, got, want...)
 }

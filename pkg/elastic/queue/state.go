@@ -40,7 +40,7 @@ type sums struct {
 	owns    bool
 }
 
-// resourceNames are the resources that gangs request, and where amounts by resource have each.
+// resourceNames are the resources that count (namesOf), and where amounts by resource have each.
 type resourceNames map[string]int
 
 // of are the amounts of a queue, of amounts by queue and resource.
@@ -48,7 +48,7 @@ func (n resourceNames) of(q *jobQueue, amounts []int64) []int64 {
 	return amounts[q.index*len(n):][:len(n)]
 }
 
-// amount is that of a resource; 0 if no gang requests the resource.
+// amount is that of a resource; 0 if the resource does not count.
 func (n resourceNames) amount(amounts []int64, name string) int64 {
 	if i, known := n[name]; known && i < len(amounts) {
 		return amounts[i]
@@ -89,30 +89,41 @@ func newClusterState(room Room, queues []*jobQueue, total Resources, names resou
 	return s
 }
 
-// namesOf are the resources that gangs request.
+// namesOf are the resources that count: of nodes that are there or could come, of queues and of running gangs. No gang gets
+// nodes that waits for other resources.
 func namesOf(s *Snapshot) resourceNames {
 	names := resourceNames{pods: 0}
-	add := func(g *Gang) {
-		for name := range g.Requests {
+	add := func(amounts Resources) {
+		for name := range amounts {
 			if _, known := names[name]; !known {
 				names[name] = len(names)
 			}
 		}
 	}
-	for i := range s.Waiting {
-		add(&s.Waiting[i])
+	add(s.Total)
+	for i := range s.Queues {
+		q := &s.Queues[i]
+		add(q.Capacity)
+		add(q.Guarantee)
+		if q.ScaleUp != nil {
+			for k := range q.ScaleUp.Shapes {
+				add(q.ScaleUp.Shapes[k].Holds)
+			}
+		}
 	}
 	for i := range s.Running {
-		add(&s.Running[i].Gang)
+		add(s.Running[i].Requests)
 	}
 	return names
 }
 
-// needs are some requests.
+// needs are those of some requests that count.
 func (n resourceNames) needs(requests Resources) []need {
-	needs := make([]need, 0, len(requests))
+	needs := make([]need, 0, min(len(requests), len(n)))
 	for name, amount := range requests {
-		needs = append(needs, need{n[name], amount})
+		if i, counts := n[name]; counts {
+			needs = append(needs, need{i, amount})
+		}
 	}
 	return needs
 }

@@ -4,9 +4,12 @@
 package queue
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +31,35 @@ func TestAmountsStayWithinBounds(t *testing.T) {
 		r.Add(Resources{"cpu": each}, n)
 		if want := within(new(big.Int).Add(big.NewInt(has), big.NewInt(within(product)))); r["cpu"] != want {
 			t.Fatalf("%d and %d times %d are %d, want %d", has, n, each, r["cpu"], want)
+		}
+	}
+}
+
+// Gangs wait that name queues and resources of their own, of which there are none. They cost a cycle little, however many steps
+// ahead the cycle looks for another gang.
+func TestMemoryOfOwnNames(t *testing.T) {
+	const budget = 64 << 20
+	c := newCluster(100, easy("a"))
+	for i := range 100 {
+		c.run(with(gang(fmt.Sprint("r", i), 1, i), inQueue("a")), 1, 0)
+		c.wait(with(gang(fmt.Sprint("w", i), 1, i), inQueue(fmt.Sprint("q", i)), func(g *Gang) {
+			g.Requests = Resources{"cpu": 1}
+			for k := range 250 {
+				g.Requests[fmt.Sprintf("%d/%d", i, k)] = 0
+			}
+		}))
+	}
+	c.wait(with(gang("head", 100, 0), inQueue("a")))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	result := Schedule(c.snap, c.room, noon)
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > budget {
+		t.Errorf("a cycle takes %d MiB, more than %d", used>>20, budget>>20)
+	}
+	for _, d := range result.Decisions {
+		if want := fmt.Sprint("there is no queue q", strings.TrimPrefix(d.Gang, "w")); d.Gang != "head" && d.Message != want {
+			t.Errorf("%s is %s: %s, want %s", d.Gang, d.Verdict, d.Message, want)
 		}
 	}
 }
