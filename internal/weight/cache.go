@@ -24,6 +24,8 @@ const (
 	added = 32 << 10
 	// addedToPod is how many bytes the status of a checked pod may add. The kubelet keeps 12 KiB of termination messages.
 	addedToPod = 20 << 10
+	// mostMemoryOfPod is how many bytes a checked pod may have in memory, twice: its status has as many parts as its spec.
+	mostMemoryOfPod = 2 * 5 * MostPod
 )
 
 // MiniCluster is a transform of the cache. Of a MiniCluster that weighs more than Most, the transform keeps what a run goes
@@ -58,7 +60,7 @@ func Pod(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	if pod = protocol.Strip(pod); pod.Size() <= MostPod+addedToPod {
+	if pod = protocol.Strip(pod); pod.Size() <= MostPod+addedToPod && memoryOf(pod) <= mostMemoryOfPod {
 		return pod, nil
 	}
 	return &corev1.Pod{

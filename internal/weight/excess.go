@@ -10,6 +10,7 @@ import (
 	"math"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -19,10 +20,11 @@ import (
 )
 
 const (
-	// Most is how many bytes a MiniCluster may have as JSON, without its status. The JobSet of the MiniCluster may have as
-	// many.
+	// Most is how many bytes a MiniCluster may have as JSON and in memory, without its status. The JobSet of the MiniCluster
+	// may have as many.
 	Most = 240 << 10
-	// MostPod is how many bytes the cache may keep of a broker's pod, in the API server's own format.
+	// MostPod is how many bytes the cache may keep of a broker's pod, in the API server's own format. In memory, the pod may
+	// have five times as many: each container has more than one KiB.
 	MostPod = 8 << 10
 )
 
@@ -51,14 +53,27 @@ func ExcessOfJobSet(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) string {
 
 // ExcessOfPod says that a broker's pod would weigh too much in the cache; "" if not.
 func ExcessOfPod(pod *corev1.Pod) string {
-	if size := protocol.Strip(pod.DeepCopy()).Size(); size > MostPod {
+	stripped := protocol.Strip(pod.DeepCopy())
+	if size := max(stripped.Size(), memoryOf(stripped)/5); size > MostPod {
 		return fmt.Sprintf("a pod would have %d KiB of labels, selectors, tolerations, claims and requests, and may have %d KiB", size>>10, MostPod>>10)
 	}
 	return ""
 }
 
-// sizeOf is how many bytes an object has, about: in the API server's own format if there is one for the kind, else as JSON.
+// sizeOf is how many bytes an object has, about: as it is stored, or in memory if these are more. Of kinds that have
+// many small parts, a third of the memory counts.
 func sizeOf(object any) int {
+	memory := memoryOf(object)
+	switch object.(type) {
+	case *v1alpha2.MiniCluster, *jobsetapi.JobSet, *batchv1.Job: // the largest, and a namespace has hundreds
+	default:
+		memory /= 3
+	}
+	return max(storedSize(object), memory)
+}
+
+// storedSize is how many bytes an object has in the API server's own format if there is one for the kind, else as JSON.
+func storedSize(object any) int {
 	if sized, ok := object.(interface{ Size() int }); ok {
 		return sized.Size()
 	}
@@ -96,9 +111,9 @@ func largestOf(path string, value any) string {
 			parts[fmt.Sprintf("%s[%d]", path, i)] = part
 		}
 	}
-	whole := sizeOf(value)
+	whole := storedSize(value)
 	for name, part := range parts {
-		if 2*sizeOf(part) > whole {
+		if 2*storedSize(part) > whole {
 			return largestOf(name, part)
 		}
 	}

@@ -59,8 +59,8 @@ func halve(mc *v1alpha2.MiniCluster) {
 	for i := range 64 {
 		mc.Annotations[fmt.Sprintf("n%04d", i)] = strings.Repeat("x", 1000)
 	}
-	mc.Spec.Containers[0].Command = strings.Repeat("x", 130<<10-sizeOf(mc.Spec))
-	mc.Annotations["note"] = strings.Repeat("x", sizeOf(mc.Spec)-sizeOf(mc.ObjectMeta))
+	mc.Spec.Containers[0].Command = strings.Repeat("x", 130<<10-storedSize(mc.Spec))
+	mc.Annotations["note"] = strings.Repeat("x", storedSize(mc.Spec)-storedSize(mc.ObjectMeta))
 }
 
 // A MiniCluster that weighs too much is cut in the cache, goes on with its run, and the status says which part is so large.
@@ -77,11 +77,11 @@ func TestMiniCluster(t *testing.T) {
 		}},
 		"environment": {
 			change: func(mc *v1alpha2.MiniCluster) { mc.Spec.Containers[0].Environment = environment(600) },
-			want:   "the MiniCluster has 593 KiB, most of them in spec.containers[0].environment, and may have 240 KiB. " + instead,
+			want:   "the MiniCluster has 630 KiB, most of them in spec.containers[0].environment, and may have 240 KiB. " + instead,
 		},
 		"annotations": {
 			change: func(mc *v1alpha2.MiniCluster) { mc.Annotations = map[string]string{"note": large(300)} },
-			want:   "the MiniCluster has 300 KiB, most of them in metadata.annotations.note, and may have 240 KiB. " + instead,
+			want:   "the MiniCluster has 302 KiB, most of them in metadata.annotations.note, and may have 240 KiB. " + instead,
 		},
 		"very many labels": { // none of which is large
 			change: func(mc *v1alpha2.MiniCluster) {
@@ -90,15 +90,15 @@ func TestMiniCluster(t *testing.T) {
 					mc.Labels[fmt.Sprintf("l%05d", i)] = ""
 				}
 			},
-			want: "the MiniCluster has 821 KiB, most of them in metadata.labels, and may have 240 KiB. " + instead,
+			want: "the MiniCluster has 4924 KiB, most of them in metadata.labels, and may have 240 KiB. " + instead,
 		},
 		"many things": {
 			change: func(mc *v1alpha2.MiniCluster) {
 				mc.Labels, mc.Annotations, mc.Spec.Pod.Labels = environment(100), environment(100), environment(100)
 			},
-			want: "the MiniCluster has 297 KiB, most of them in metadata, and may have 240 KiB. " + instead,
+			want: "the MiniCluster has 316 KiB, most of them in metadata, and may have 240 KiB. " + instead,
 		},
-		"two halves": {change: halve, want: "the MiniCluster has 260 KiB, most of them in metadata and spec, and may have 240 KiB. " + instead},
+		"two halves": {change: halve, want: "the MiniCluster has 269 KiB, most of them in metadata and spec, and may have 240 KiB. " + instead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mc := fixture.MiniCluster("lmp").Size(4).MinSize(2).Queue("gold").Deadline(60).Defaulted()
@@ -165,6 +165,47 @@ func TestExcessOfObjects(t *testing.T) {
 				t.Errorf("excess of a pod %q, want %q", got, tc.pod)
 			}
 		})
+	}
+}
+
+// The names of as many brokers as are in one EndpointSlice, which have many small parts, are not cut.
+func TestEndpointSlices(t *testing.T) {
+	mc := fixture.MiniCluster(strings.Repeat("m", 40)).In(strings.Repeat("n", 63)).Defaulted()
+	var hosts []jobset.Host
+	for rank := range 250 {
+		pod := fmt.Sprintf("%s-w-0-%d-xxxxx", mc.Name, rank)
+		hosts = append(hosts, jobset.Host{Rank: rank, Pod: pod, Service: mc.Name, IPs: []string{fmt.Sprintf("2001:db8:1111:2222:3333:4444:5555:%x", 0x1000+rank)}})
+	}
+	for _, slice := range jobset.Slices(mc, hosts) {
+		kept, err := Object(slice.DeepCopy())
+		if diff := cmp.Diff(client.Object(slice), kept); diff != "" || err != nil || len(slice.Endpoints) != 500 {
+			t.Errorf("%d endpoints, error %v (-want +got):\n%s", len(slice.Endpoints), err, diff)
+		}
+	}
+}
+
+// What a spec of a MiniCluster has in memory counts, also if it is stored as little.
+func TestMemoryOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		object any
+		want   int
+	}{
+		"nothing":             {struct{}{}, 0},
+		"a text":              {"123456789", 16 + 16},
+		"texts without bytes": {make([]string, 1000), 24 + 16*1000},
+		"numbers":             {make([]int64, 1000), 24 + 8*1000},
+		"a pointer":           {new("x"), 8 + 16 + 8},
+		"no pointer":          {(*string)(nil), 8},
+		"a small map":         {map[string]string{"a": "b"}, 8 + 8*32 + 2*8},
+		"a map":               {map[int64]int64{1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 8, 9: 9}, 8 + 18*16},
+		"a nil map":           {map[string]string(nil), 8},
+		"anything":            {[]any{nil, "1", map[string]any{}}, 24 + 3*16 + 16 + 8 + 8 + 8*32},
+		"a time":              {fixture.Noon, 24},
+		"an array":            {[2]string{"a", ""}, 32 + 8},
+	} {
+		if got := memoryOf(tc.object); got != tc.want {
+			t.Errorf("%s has %d bytes, want %d", name, got, tc.want)
+		}
 	}
 }
 

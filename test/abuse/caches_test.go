@@ -34,11 +34,11 @@ func TestMemoryOfCaches(t *testing.T) {
 	const miniClusters, pods, budget = 100, 1000, 256 * mebibyte
 	mc, set, checked := largest(t)
 	lead, workers, services, pod := jobOf(set, 0), jobOf(set, 1), jobOf(set, 1), checked.DeepCopy()
-	pad(t, set, weight.Object)
-	pad(t, lead, weight.Object)
-	pad(t, workers, weight.Object)
-	pad(t, services, weight.Object)
-	pad(t, pod, weight.Pod)
+	pad(t, set, weight.Object, annotate)
+	pad(t, lead, weight.Object, annotate)
+	pad(t, workers, weight.Object, annotate)
+	pad(t, services, weight.Object, annotate)
+	pad(t, pod, weight.Pod, annotate)
 	sum := uint64(0)
 	for name, one := range map[string]struct {
 		object    any
@@ -68,13 +68,14 @@ func TestMemoryOfCaches(t *testing.T) {
 	}
 }
 
-// pad makes an object as large as a cache keeps it whole.
-func pad(t *testing.T, object client.Object, transform func(any) (any, error)) {
+// pad makes an object as large as a cache keeps it whole. grow gives the object so many more parts.
+func pad[T client.Object](t *testing.T, object T, transform func(any) (any, error), grow func(object T, n int)) {
 	t.Helper()
+	object.SetAnnotations(map[string]string{v1alpha2.QuorumAnnotation: "x"})
 	cuts := func(n int) bool {
-		more := object.DeepCopyObject().(client.Object)
-		more.SetAnnotations(map[string]string{v1alpha2.QuorumAnnotation: strings.Repeat("x", n)})
-		kept, err := transform(more)
+		more := object.DeepCopyObject().(T)
+		grow(more, n)
+		kept, err := transform(decoded(t, encoded(t, more), more))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,33 +83,93 @@ func pad(t *testing.T, object client.Object, transform func(any) (any, error)) {
 	}
 	n := sort.Search(mebibyte-1, func(n int) bool { return cuts(n + 1) })
 	if n == 0 || n == mebibyte-1 {
-		t.Fatalf("%T has no bound: %d bytes are kept", object, n)
+		t.Fatalf("%T has no bound: %d parts are kept", object, n)
 	}
+	grow(object, n)
+}
+
+// annotate gives an object an annotation of so many bytes.
+func annotate[T client.Object](object T, n int) {
 	object.SetAnnotations(map[string]string{v1alpha2.QuorumAnnotation: strings.Repeat("x", n)})
+}
+
+// A tenant has as many objects as in TestMemoryOfCaches, and these have very many parts, each of which is stored as few bytes and
+// takes many in memory.
+func TestMemoryOfParts(t *testing.T) {
+	const miniClusters, pods, budget = 100, 1000, 256 * mebibyte
+	mc := fixture.MiniCluster("lmp").Defaulted()
+	set, _ := objects(t, mc)
+	job, tolerant, labelled := jobOf(set, 0).DeepCopy(), fixture.BrokerPod("lmp", 1).Obj(), fixture.BrokerPod("lmp", 1).Obj()
+	mc.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{}}
+	pad(t, mc, weight.MiniCluster, func(mc *v1alpha2.MiniCluster, n int) {
+		mc.Spec.Containers[0].SecurityContext.Capabilities.Add = make([]corev1.Capability, n)
+	})
+	pad(t, set, weight.Object, func(set *jobsetapi.JobSet, n int) {
+		set.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.Containers[0].Args = make([]string, n)
+	})
+	pad(t, job, weight.Object, func(job *batchv1.Job, n int) { job.Spec.Template.Spec.Containers[0].Args = make([]string, n) })
+	pad(t, tolerant, weight.Pod, func(pod *corev1.Pod, n int) { pod.Spec.Tolerations = make([]corev1.Toleration, n) })
+	pad(t, labelled, weight.Pod, func(pod *corev1.Pod, n int) {
+		for i := range n {
+			pod.Labels[fmt.Sprint(i)] = ""
+		}
+	})
+	sum := uint64(0)
+	for name, one := range map[string]struct {
+		object    any
+		transform func(any) (any, error)
+		count     uint64
+	}{
+		"MiniCluster": {mc, weight.MiniCluster, miniClusters},
+		"JobSet":      {set, weight.Object, miniClusters},
+		"Job":         {job, weight.Object, 3 * miniClusters},
+		"tolerations": {tolerant, weight.Pod, pods / 2},
+		"labels":      {labelled, weight.Pod, pods / 2},
+	} {
+		each := keeps(t, one.object, one.transform)
+		t.Logf("%s: %d KiB", name, each>>10)
+		sum += each * one.count
+	}
+	t.Logf("%d MiniClusters and %d pods take %d MiB", miniClusters, pods, sum/mebibyte)
+	if sum > budget {
+		t.Errorf("they take %d MiB, more than %d", sum/mebibyte, budget/mebibyte)
+	}
 }
 
 // keeps is how many bytes a cache keeps of an object.
 func keeps(t *testing.T, object any, transform func(any) (any, error)) uint64 {
 	t.Helper()
 	const n = 50
-	text, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache := make([]any, n)
+	text, cache := encoded(t, object), make([]any, n)
 	before := live()
 	for i := range cache {
-		one := reflect.New(reflect.TypeOf(object).Elem()).Interface()
-		if err := json.Unmarshal(text, one); err != nil {
-			t.Fatal(err)
-		}
-		if cache[i], err = transform(one); err != nil {
+		var err error
+		if cache[i], err = transform(decoded(t, text, object)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	after := live()
 	runtime.KeepAlive([]any{cache, object, text})
 	return (after - before) / n
+}
+
+func encoded(t *testing.T, object any) []byte {
+	t.Helper()
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// decoded is an object as the cache gets it, of the type of another.
+func decoded(t *testing.T, text []byte, like any) any {
+	t.Helper()
+	object := reflect.New(reflect.TypeOf(like).Elem()).Interface()
+	if err := json.Unmarshal(text, object); err != nil {
+		t.Fatal(err)
+	}
+	return object
 }
 
 // live is how many bytes are in use.
@@ -140,7 +201,7 @@ func largest(t *testing.T) (mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, pod
 	}
 }
 
-// fat is a MiniCluster of 234 KiB, of which variables of so many KiB are in the JobSet. Nothing makes its script shorter.
+// fat is a MiniCluster of 234 KiB in memory, of which variables of so many KiB are in the JobSet. Nothing makes its script shorter.
 func fat(variables int) *v1alpha2.MiniCluster {
 	random := rand.New(rand.NewPCG(1, 2))
 	return fixture.MiniCluster("lmp").Size(1).MaxSize(256).Launcher().Spec(func(s *v1alpha2.MiniClusterSpec) {
@@ -149,14 +210,14 @@ func fat(variables int) *v1alpha2.MiniCluster {
 			s.Containers[0].Environment[fmt.Sprintf("E%d", i)] = strings.Repeat("x", 1000)
 		}
 		for i := range 16 {
-			s.Pod.NodeAffinity[fmt.Sprintf("label-%d", i)] = strings.Split(strings.Repeat("some-text,", 40), ",")
+			s.Pod.NodeAffinity[fmt.Sprintf("label-%d", i)] = strings.Split(strings.Repeat("some-text,", 25), ",")
 		}
 		script := make([]byte, 60<<10)
 		for i := range script {
 			script[i] = byte('a' + random.IntN(26))
 		}
 		s.Containers[0].Commands.Pre = string(script)
-		s.Flux.BrokerConfig = strings.Repeat("x", 234<<10-len(script)-9000-1010*variables)
+		s.Flux.BrokerConfig = strings.Repeat("x", 234<<10-len(script)-20_000-1100*variables)
 	}).Defaulted()
 }
 
