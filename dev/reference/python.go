@@ -190,8 +190,9 @@ func isOurs(of reflect.Type) bool {
 		(of.PkgPath() == reflect.TypeFor[v1alpha2.MiniCluster]().PkgPath() || of == reflect.TypeFor[metav1.Condition]())
 }
 
-// keywords are names of fields that Python has for itself.
-var keywords = []string{"from", "class", "import", "in", "is", "not", "or", "and", "if", "for", "global", "lambda", "pass", "return", "with", "as"}
+// keywords are names that a field cannot have: Python has them for itself, and the classes call field.
+var keywords = strings.Fields(`and as assert async await break class continue def del elif else except finally for from
+	global if import in is lambda nonlocal not or pass raise return try while with yield field`)
 
 var (
 	beforeWord = regexp.MustCompile(`(.)([A-Z][a-z]+)`)
