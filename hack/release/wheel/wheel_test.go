@@ -59,7 +59,7 @@ func TestWheel(t *testing.T) {
 			t.Errorf("%s is missing", source)
 		}
 	}
-	if !strings.Contains(files["fluxelastic-1.2.3rc4.dist-info/METADATA"], "\nRequires-Python: >=3.9\nRequires-Dist: kubernetes>=22\n") {
+	if !strings.Contains(files["fluxelastic-1.2.3rc4.dist-info/METADATA"], "\nRequires-Python: >=3.9\nRequires-Dist: kubernetes>=22,<37\n") {
 		t.Error("the metadata does not say what it needs")
 	}
 }

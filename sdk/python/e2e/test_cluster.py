@@ -10,6 +10,7 @@ import pytest
 
 import fluxelastic
 from fluxelastic import MiniCluster, models, sweep
+from fluxelastic.transport import Limit
 
 RUNTIME = "sim.flux-framework.org/runtime"
 
@@ -64,7 +65,7 @@ def test_a_launcher_follows_its_size():
         def watch():
             with mc.cluster.follow(mc.namespace, mc.name) as follower:
                 while True:
-                    if follower.next(300).status.size == 4:
+                    if follower.next(Limit(300)).status.size == 4:
                         grown.set()
                         return
 

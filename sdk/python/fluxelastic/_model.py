@@ -30,7 +30,7 @@ def format_time(time: Optional[datetime]) -> Optional[str]:
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON has for a value, also for an object of the package kubernetes."""
+    """Return what JSON has for a value, also for an object of the packages kubernetes and numpy."""
     if isinstance(value, Model):
         return value.to_dict()
     if isinstance(value, datetime):
@@ -39,6 +39,8 @@ def plain(value: Any) -> Any:
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return value.tolist()
     names = getattr(value, "attribute_map", None)
     if names is not None:
         all_of_it = {json: plain(getattr(value, name)) for name, json in names.items()}

@@ -8,24 +8,20 @@ import dataclasses
 import hashlib
 import html
 import json
+import queue
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
-import urllib3
-from kubernetes import client
-
-from . import errors, models, status
-from ._model import nearest, parse_time, plain
-from .cluster import GROUP, VERSION, Cluster, request_error
+from . import errors, logs, models, status
+from ._model import nearest, plain
+from .cluster import GROUP, VERSION, Cluster, collection, one_of
+from .transport import Limit, never
 
 DIGEST = "client." + GROUP + "/digest"
 """The annotation with a digest of the specification with which a MiniCluster was submitted."""
-
-_POLL = 0.5
 
 _cluster: Optional[Cluster] = None
 _cluster_lock = threading.Lock()
@@ -60,6 +56,9 @@ class MiniCluster:
         self.spec = copy.deepcopy(models.MiniClusterSpec.from_dict(plain(spec) or {}, strict=True))
         self.labels, self.annotations = dict(labels or {}), dict(annotations or {})
         self._cluster, self._namespace = cluster, namespace
+        # The object in the cluster that this was submitted as or read from, and the digest of the specification then.
+        self._uid: Optional[str] = None
+        self._digest = ""
         self._set(fields)
         self._limit({"cpu": cpu, "memory": memory, "nvidia.com/gpu": gpus})
 
@@ -79,24 +78,32 @@ class MiniCluster:
         mc.spec = found.spec
         mc.labels = dict((found.metadata or {}).get("labels") or {})
         mc.annotations = dict((found.metadata or {}).get("annotations") or {})
+        mc._is(found.metadata)
         return mc
+
+    def _is(self, metadata: Optional[Dict[str, Any]]) -> None:
+        """Remember the object in the cluster."""
+        self._uid, self._digest = (metadata or {}).get("uid"), self.digest
+
+    def __getstate__(self) -> Dict[str, Any]:  # so that a MiniCluster passes from one process to another
+        return {**vars(self), "_cluster": None}
 
     def _set(self, fields: Dict[str, Any]) -> None:
         of_spec = {f.name for f in dataclasses.fields(models.MiniClusterSpec)}
         of_container = {f.name for f in dataclasses.fields(models.MiniClusterContainer)}
         for name, value in fields.items():
             if name in of_spec:
-                setattr(self.spec, name, value)
+                setattr(self.spec, name, copy.deepcopy(value))
             elif name in of_container:
-                setattr(self.container, name, value)
+                setattr(self.container, name, copy.deepcopy(value))
             else:
                 raise TypeError(f"a MiniCluster has no field {name}{nearest(name, of_spec | of_container)}")
 
     def _limit(self, amounts: Dict[str, Any]) -> None:
-        for name, amount in amounts.items():
-            if amount is not None:
-                self.container.resources = self.container.resources or {}
-                self.container.resources.setdefault("limits", {})[name] = str(amount)
+        limits = {name: str(amount) for name, amount in amounts.items() if amount is not None}
+        if limits:
+            resources = plain(self.container.resources) or {}
+            self.container.resources = {**resources, "limits": {**resources.get("limits", {}), **limits}}
 
     @property
     def container(self) -> models.MiniClusterContainer:
@@ -116,41 +123,61 @@ class MiniCluster:
     def namespace(self) -> str:
         return self._namespace or self.cluster.namespace
 
+    @property
+    def digest(self) -> str:
+        """A digest of the specification."""
+        return hashlib.sha256(json.dumps(self.spec.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
+
     def to_dict(self) -> Dict[str, Any]:
         """Return the object that submit sends, with the names of the API."""
-        spec = self.spec.to_dict()
-        digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
-        metadata = {"name": self.name, "namespace": self.namespace, "annotations": {**self.annotations, DIGEST: digest}}
+        metadata = {"name": self.name, "namespace": self.namespace, "annotations": {**self.annotations, DIGEST: self.digest}}
         if self.labels:
             metadata["labels"] = dict(self.labels)
-        return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "MiniCluster", "metadata": metadata, "spec": spec}
+        return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "MiniCluster", "metadata": metadata, "spec": self.spec.to_dict()}
 
     # What a user does.
 
-    def submit(self) -> "MiniCluster":
+    def submit(self, stop: Callable[[], bool] = never) -> "MiniCluster":
         """Submit the MiniCluster, and return it.
 
         Nothing is submitted twice: if there is a MiniCluster of the name that was submitted with the same specification,
-        also by a program that has ended since, that one is taken up. The error NameTaken says that the MiniCluster of the
-        name has another specification.
+        also by a program that has ended since, that one is taken up. One that is being deleted is waited for, and then
+        the MiniCluster is submitted. The error NameTaken says that the MiniCluster of the name has another specification.
         """
-        body = self.to_dict()
-        try:
-            self.cluster.request("POST", self.cluster.path(self.namespace), body=body)
-        except errors.RequestError as error:
-            if error.reason != "AlreadyExists":
-                raise
-            found = (self.read().metadata or {}).get("annotations") or {}
-            if found.get(DIGEST) != body["metadata"]["annotations"][DIGEST]:
-                raise errors.NameTaken(f"namespace {self.namespace} has a MiniCluster {self.name} with another specification: "
-                                       "delete it, or choose another name", "AlreadyExists") from error
-        return self
+        limit = Limit(stop=stop)
+        while True:
+            try:
+                self._is(self.cluster.request("POST", collection(self.namespace), body=self.to_dict(), limit=limit)["metadata"])
+                return self
+            except errors.RequestError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+            try:
+                found = self.cluster.get(self.namespace, self.name, limit)
+            except errors.Deleted:
+                continue
+            if not status.is_deleted(found):
+                self._take_up(found.metadata or {})
+                return self
+            self._wait("deleted", limit, (found.metadata or {}).get("uid"))
+
+    def _take_up(self, found: Dict[str, Any]) -> None:
+        digest = (found.get("annotations") or {}).get(DIGEST)
+        is_known = found.get("uid") == self._uid and self.digest == self._digest
+        if digest != self.digest and not is_known:
+            why = "with another specification" if digest else "that this client did not submit"
+            raise errors.NameTaken(f"namespace {self.namespace} has a MiniCluster {self.name} {why}: delete it, or choose another name",
+                                   "AlreadyExists")
+        self._is(found)
 
     def read(self) -> models.MiniCluster:
-        """Return the object as it is now."""
-        return self.cluster.get(self.namespace, self.name)
+        """Return the object as it is now. The error Deleted also says that its name belongs to another MiniCluster."""
+        found = self.cluster.get(self.namespace, self.name)
+        if self._uid not in (None, (found.metadata or {}).get("uid")):
+            raise errors.Deleted(f"{self.name} was deleted, and its name belongs to another MiniCluster", "Deleted")
+        return found
 
-    def wait(self, goal: str = "finished", timeout: Optional[float] = None, stop: Callable[[], bool] = lambda: False) -> status.Result:
+    def wait(self, goal: str = "finished", timeout: Optional[float] = None, stop: Callable[[], bool] = never) -> status.Result:
         """Wait until the MiniCluster has nodes (admitted), its command runs (running) or has ended (finished), or the
         MiniCluster is gone (deleted). Return what is known of the MiniCluster then.
 
@@ -161,118 +188,84 @@ class MiniCluster:
         """
         if goal not in status.GOALS:
             raise ValueError(f"goal {goal!r}: it has to be one of {', '.join(status.GOALS)}")
-        end = None if timeout is None else time.monotonic() + timeout
-        last: Optional[models.MiniCluster] = None
-        with self.cluster.follow(self.namespace, self.name) as follower:
+        return self._wait(goal, Limit(timeout, stop), self._uid)
+
+    def _wait(self, goal: str, limit: Limit, uid: Optional[str]) -> status.Result:
+        with self.cluster.follow(self.namespace, self.name, uid) as follower:
             while True:
                 try:
-                    mc = follower.next(None if end is None else end - time.monotonic(), stop)
-                except TimeoutError:
-                    where = status.headline(last) if last else f"nothing is known of {self.name}."
-                    raise errors.WaitTimeout(f"after {timeout} s: {where}" if timeout is not None else where,
-                                             status.reason_of(last) if last else "") from None
+                    gone = follower.next(limit) is None
+                except errors.WaitTimeout as error:
+                    where = status.headline(follower.last) if follower.last else str(error)
+                    raise errors.WaitTimeout(where if limit.timeout is None else f"after {limit.timeout} s: {where}",
+                                             status.reason_of(follower.last) if follower.last else error.reason) from None
                 except KeyboardInterrupt:
-                    state = status.state_of(last) if last else "New"
-                    print(f"{self.name} is {state}, and goes on without this program. To take it up: "
-                          f"MiniCluster.get({self.name!r}).wait(). To end it: .cancel()", file=sys.stderr)
+                    if goal != "deleted":
+                        self._say_goodbye(follower.last)
                     raise
-                if mc is None and goal == "deleted":
-                    return status.result_of(last or models.MiniCluster(metadata={"name": self.name}))
-                if mc is None:
-                    raise errors.Deleted(f"{self.name} was deleted", "Deleted")
-                last = mc
-                if status.reached(mc, goal):
-                    return status.result_of(mc)
+                last = follower.last or models.MiniCluster(metadata={"name": self.name})
+                if gone and goal == "deleted":
+                    return status.result_of(last)
+                if gone and not status.holds(last, "Finished"):
+                    raise status.deleted(last)
+                if status.reached(last, goal):
+                    return status.result_of(last)
 
-    def outcome(self, timeout: Optional[float] = None, stop: Callable[[], bool] = lambda: False) -> status.Result:
+    def _say_goodbye(self, last: Optional[models.MiniCluster]) -> None:
+        print(f"{self.name} is {status.state_of(last) if last else 'New'}, and goes on without this program. To take it up: "
+              f"MiniCluster.get({self.name!r}, namespace={self.namespace!r}).wait(). To end it: .cancel()", file=sys.stderr)
+
+    def outcome(self, timeout: Optional[float] = None, stop: Callable[[], bool] = never) -> status.Result:
         """Wait for the end as wait does, and return what became of the MiniCluster, also without success.
 
         A MiniCluster that is rejected, never fits or was deleted has ended, too. The error WaitTimeout remains.
         """
         try:
             return self.wait(timeout=timeout, stop=stop)
-        except errors.Failed as error:
+        except errors.NotReached as error:
             return error.result
-        except errors.Deleted:
-            return self._gone()
-        except (errors.Rejected, errors.NeverFits):
-            try:
-                return self.result()
-            except errors.Deleted:
-                return self._gone()
-
-    def _gone(self) -> status.Result:
-        gone = status.result_of(models.MiniCluster(metadata={"name": self.name}))
-        return dataclasses.replace(gone, state="Deleted", reason="Deleted")
 
     def why(self) -> str:
         """Say why the MiniCluster waits, where in its queue it is, and what would help; or how it ended."""
         mc = self.read()
-        queue = None
+        waits_in = None
         if status.state_of(mc) == "Queued" and mc.status and mc.status.queue:
-            queue = self.cluster.queue(mc.status.queue)
-        return "\n".join(status.explain(mc, queue, datetime.now(timezone.utc)))
+            waits_in = self.cluster.queue(mc.status.queue)
+        return errors.printable("\n".join(status.explain(mc, waits_in, datetime.now(timezone.utc))))
 
     def resize(self, size: int) -> None:
         """Change the number of brokers that the MiniCluster wants, as kubectl scale does."""
         if size < 1:
             raise ValueError(f"size {size}: it has to be at least 1")
-        self.cluster.request("PATCH", self.cluster.path(self.namespace, self.name, "scale"), body={"spec": {"replicas": size}},
+        self.cluster.request("PATCH", one_of(collection(self.namespace), self.name, "scale"), body={"spec": {"replicas": size}},
                              content="application/merge-patch+json")
-        self.spec.size = size
 
     def cancel(self, wait: bool = True) -> None:
-        """Delete the MiniCluster with its pods and its log, and wait until it is gone. It may be gone already."""
+        """Delete the MiniCluster with its pods and its log, and wait until it is gone. It may be gone already.
+
+        A MiniCluster that was made afterwards with the same name stays.
+        """
+        body = {"preconditions": {"uid": self._uid}} if self._uid else None
         try:
-            self.cluster.request("DELETE", self.cluster.path(self.namespace, self.name))
+            answer = self.cluster.request("DELETE", one_of(collection(self.namespace), self.name), body=body)
         except errors.RequestError as error:
-            if error.status != 404:
-                raise
-            return
-        if wait:
-            self.wait("deleted")
+            if error.status == 404 or body and error.reason == "Conflict":
+                return
+            raise
+        if wait:  # the answer is the object, or a Status with details
+            self._wait("deleted", Limit(), (answer.get("details") or answer.get("metadata") or {}).get("uid"))
 
     def result(self) -> status.Result:
         """Return what is known of the MiniCluster now: exit code, sizes, times, attempts."""
         return status.result_of(self.read())
 
-    def logs(self, follow: bool = False) -> Iterator[str]:
+    def logs(self, follow: bool = False, stop: Callable[[], bool] = never) -> Iterator[str]:
         """Yield the lines of the output of the command: the log of the lead broker.
 
-        With follow, wait until the log begins, and go on, also in further attempts, until the MiniCluster has finished.
-        The error NoLog says that there is no log.
+        With follow, wait until the log begins, and go on, also in further attempts, until the MiniCluster has finished,
+        is rejected or never fits. The error NoLog says that there is no log, and WaitTimeout that stop returned True.
         """
-        read, seen, pause = _Lines(), False, _POLL
-        while True:
-            mc = self.read()
-            pods = self.cluster.pods(mc)
-            lead = pods[0] if pods and _begun(pods[0], self.name) else None
-            ended = status.has_ended(mc)
-            if lead is not None:
-                seen = True
-                yield from self._print(lead, read, follow and not ended)
-            if not follow or ended:
-                if not seen:
-                    raise errors.NoLog(f"there is no log of {self.name}: it is {status.state_of(mc)}", status.reason_of(mc))
-                return
-            time.sleep(pause)
-            pause = min(2 * pause, 8 * _POLL)
-
-    def _print(self, pod: Dict[str, Any], read: "_Lines", follow: bool) -> Iterator[str]:
-        """Yield the lines of a pod that were not read yet, until the log ends or breaks off."""
-        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}/log"
-        query = [("container", self.name), ("timestamps", "true")] + read.since(pod)
-        try:
-            for line in self.cluster.lines(path, query, follow):
-                text = read.new(line)
-                if text is not None:
-                    yield text
-        except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-            if _is_simulated(pod, self.name):
-                raise errors.NoLog(f"pod {pod['metadata']['name']} is on node {pod['spec'].get('nodeName')}, which is simulated: "
-                                   "no command runs there, and there is no output", "Simulated") from error
-            if not follow:
-                raise request_error(error) from error
+        return logs.read(self.cluster, self.read, follow, Limit(stop=stop))
 
     # How it is shown.
 
@@ -295,48 +288,6 @@ class MiniCluster:
             result.wait_seconds, result.run_seconds, result.exit_code]])
 
 
-class _Lines:
-    """What was read of a log, line by line. Each line begins with its time."""
-
-    def __init__(self) -> None:
-        self._pod = self._last = self._known = ""
-
-    def since(self, pod: Dict[str, Any]) -> List[Tuple[str, Any]]:
-        """Return what to ask for, so that the log goes on where it broke off."""
-        if pod["metadata"]["uid"] != self._pod:
-            self._pod, self._last = pod["metadata"]["uid"], ""
-        self._known = self._last
-        if not self._last:
-            return []
-        at = parse_time(self._last[:19] + "Z") or datetime.now(timezone.utc)
-        return [("sinceTime", (at - timedelta(seconds=1)).isoformat().replace("+00:00", "Z"))]
-
-    def new(self, line: str) -> Optional[str]:
-        """Return the text of a line; None if it was read before."""
-        stamp, _, text = line.partition(" ")
-        if stamp <= self._known:
-            return None
-        self._last = max(stamp, self._last)
-        return text.rstrip("\r")
-
-
-def _status_of(pod: Dict[str, Any], container: str) -> Dict[str, Any]:
-    for one in pod.get("status", {}).get("containerStatuses") or []:
-        if one["name"] == container:
-            return one
-    return {}
-
-
-def _begun(pod: Dict[str, Any], container: str) -> bool:
-    state = _status_of(pod, container).get("state") or {}
-    return bool(state.get("running") or state.get("terminated"))
-
-
-def _is_simulated(pod: Dict[str, Any], container: str) -> bool:
-    """Report whether a container began on a node without a kubelet, which gives an ID to each container it starts."""
-    return _begun(pod, container) and not _status_of(pod, container).get("containerID")
-
-
 def table(header: List[str], rows: Iterable[List[Any]]) -> str:
     """Return a table of HTML. What is None is empty."""
     def line(tag: str, cells: Iterable[Any]) -> str:
@@ -346,9 +297,13 @@ def table(header: List[str], rows: Iterable[List[Any]]) -> str:
 
 def submit_all(miniclusters: Iterable[MiniCluster]) -> None:
     """Submit many MiniClusters. The first error ends the submission; a second call submits only what is missing."""
-    with ThreadPoolExecutor(16) as pool:
-        for done in [pool.submit(mc.submit) for mc in miniclusters]:
+    pool, stopped = ThreadPoolExecutor(16), threading.Event()
+    try:
+        for done in as_completed([pool.submit(mc.submit, stopped.is_set) for mc in miniclusters]):
             done.result()
+    finally:
+        stopped.set()
+        pool.shutdown(cancel_futures=True)
 
 
 def wait_all(miniclusters: Iterable[MiniCluster], timeout: Optional[float] = None) -> Iterator[Tuple[MiniCluster, status.Result]]:
@@ -356,16 +311,22 @@ def wait_all(miniclusters: Iterable[MiniCluster], timeout: Optional[float] = Non
 
     The error WaitTimeout says that one has not ended within the timeout.
     """
-    all_of_them = list(miniclusters)
-    stopped = threading.Event()
+    all_of_them, stopped = list(miniclusters), threading.Event()
+    ended: "queue.SimpleQueue[Tuple[MiniCluster, Any]]" = queue.SimpleQueue()
 
-    def end_of(mc: MiniCluster) -> Tuple[MiniCluster, status.Result]:
-        return mc, mc.outcome(timeout, stopped.is_set)
+    def wait_for(mc: MiniCluster) -> None:
+        try:
+            ended.put((mc, mc.outcome(timeout, stopped.is_set)))
+        except Exception as error:
+            ended.put((mc, error))
 
-    pool = ThreadPoolExecutor(max(1, len(all_of_them)))
     try:
-        for done in as_completed([pool.submit(end_of, mc) for mc in all_of_them]):
-            yield done.result()
+        for mc in all_of_them:  # daemons: a program that looks at the first ends only may end
+            threading.Thread(target=wait_for, args=(mc,), daemon=True).start()
+        for _ in all_of_them:
+            mc, outcome = ended.get()
+            if isinstance(outcome, Exception):
+                raise outcome
+            yield mc, outcome
     finally:
         stopped.set()
-        pool.shutdown()

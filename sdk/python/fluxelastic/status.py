@@ -73,27 +73,34 @@ def reached(mc: models.MiniCluster, goal: str) -> bool:
     """
     if goal == "deleted":
         return False  # the caller sees that the object is gone
-    if is_deleted(mc):
-        raise errors.Deleted(f"{name_of(mc)} was deleted", "Deleted")
+    if is_deleted(mc) and not holds(mc, "Finished"):
+        raise deleted(mc)
     if goal == "admitted" and (holds(mc, "Admitted") or mc.status and mc.status.start_time):
         return True
     if goal == "running" and holds(mc, "JobMiniClusterReady"):
         return True
     if holds(mc, "Finished"):
         finished = condition(mc, "Finished")
-        if goal == "finished" and finished.reason == "Succeeded":
+        if finished.reason == "Succeeded":
             return True
         raise errors.Failed(f"{name_of(mc)} has finished: {finished.message}", finished.reason or "", result_of(mc))
     if is_current(mc) and condition(mc, "Accepted").status == "False":
-        raise errors.Rejected(f"{name_of(mc)} is rejected: {condition(mc, 'Accepted').message}", reason_of(mc))
+        raise errors.Rejected(f"{name_of(mc)} is rejected: {condition(mc, 'Accepted').message}", reason_of(mc), result_of(mc))
     if is_current(mc) and reason_of(mc) == "NeverFits":
-        raise errors.NeverFits(f"{name_of(mc)} never fits: {condition(mc, 'Admitted').message}; it stays in its queue", "NeverFits")
+        raise errors.NeverFits(f"{name_of(mc)} never fits: {condition(mc, 'Admitted').message}; it stays in its queue", "NeverFits",
+                               result_of(mc))
     return False
+
+
+def deleted(last: models.MiniCluster) -> errors.Deleted:
+    """Return the error that a MiniCluster was deleted before its end, with its last state."""
+    result = dataclasses.replace(result_of(last), state="Deleted", reason="Deleted")
+    return errors.Deleted(f"{name_of(last)} was deleted", "Deleted", result)
 
 
 def has_ended(mc: models.MiniCluster) -> bool:
     """Report whether nothing more happens to a MiniCluster by itself."""
-    return holds(mc, "Finished") or state_of(mc) == "Rejected"
+    return holds(mc, "Finished") or state_of(mc) == "Rejected" or is_current(mc) and reason_of(mc) == "NeverFits"
 
 
 @dataclass
@@ -189,9 +196,11 @@ def result_of(mc: models.MiniCluster) -> Result:
         wanted = max(admission.wanted or wanted, admission.size or 0)
         size = (admission.quorum if status.start_time else admission.size) or 0
     told = condition(mc, "Finished") if holds(mc, "Finished") else condition(mc, "JobMiniClusterReady")
+    # One that has finished and is being deleted, such as by its TTL, has its outcome.
+    state = condition(mc, "JobMiniClusterReady").reason if holds(mc, "Finished") else None
     usage = status.usage or models.Usage()
     return Result(
-        name=name_of(mc), state=state_of(mc), reason=reason_of(mc), message=told.message or "", exit_code=status.exit_code,
+        name=name_of(mc), state=state or state_of(mc), reason=reason_of(mc), message=told.message or "", exit_code=status.exit_code,
         wanted=wanted, size=size, tasks=status.tasks or 0, nodes=(admission.nodes if admission else None) or "",
         queue=status.queue or "", submitted=parse_time((mc.metadata or {}).get("creationTimestamp")),
         admitted=admission.time if admission else None, started=status.start_time, finished=_end_of(mc),

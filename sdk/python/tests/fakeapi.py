@@ -7,6 +7,7 @@ import copy
 import json
 import threading
 import time
+from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Callable, Dict, List, Optional
 from urllib.parse import parse_qs, urlsplit
@@ -14,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 from kubernetes import client
 
 NOW = "2026-01-01T00:00:00Z"
+DEFAULTS = {"size": 1, "tasks": 1, "deadlineSeconds": 31500000}
 
 
 class FakeAPI:
@@ -33,6 +35,11 @@ class FakeAPI:
         # What is called with each new MiniCluster.
         self.play: Optional[Callable[[Dict[str, Any]], None]] = None
         self.oldest = 0
+        # Whether an object that is deleted stays until delete is called, and whether watches end at once.
+        self.lingers = self.ends_watches = False
+        # The offset of the zone of the nodes, in hours, and how many lines of a log come until the way breaks off.
+        self.zone = 0
+        self.breaks_after: Optional[int] = None
         self._active = 0
         self.most_active = 0
         fake = self
@@ -70,6 +77,7 @@ class FakeAPI:
     def create(self, mc: Dict[str, Any]) -> Dict[str, Any]:
         with self.changed:
             mc = copy.deepcopy(mc)
+            mc["spec"] = {**DEFAULTS, **mc["spec"]}
             mc["metadata"].update(uid=f"uid-{self.version}", creationTimestamp=NOW, generation=1)
             self.change("ADDED", mc)
         if self.play:
@@ -101,6 +109,12 @@ class FakeAPI:
         self.tell(name, "Running", namespace=namespace, startTime="2026-01-01T00:00:10Z", size=size, tasks=mc["spec"].get("tasks", 1),
                   admission={"attempt": 1, "size": size, "wanted": size, "quorum": size, "nodes": f"node-[0-{size - 1}]",
                              "time": "2026-01-01T00:00:05Z", "lead": f"{mc['metadata']['uid']}-0"})
+
+    def stamp(self, number: int) -> tuple:
+        """Return the time of a line of a log, and how a node writes the time."""
+        time = datetime(2026, 1, 1, 0, 0, 10 + number, tzinfo=timezone.utc)
+        there = time.astimezone(timezone(timedelta(hours=self.zone))).isoformat()
+        return time, there[:19] + ".000000000" + there[19:].replace("+00:00", "Z")
 
     def succeed(self, mc: Dict[str, Any]) -> None:
         self.tell(mc["metadata"]["name"], "Succeeded", "Succeeded", "the command ended with exit code 0",
@@ -226,8 +240,21 @@ class _Handler(BaseHTTPRequestHandler):
                 mc["spec"]["size"] = body["spec"]["replicas"]
                 api.change("MODIFIED", mc)
         if method == "DELETE":
-            api.delete(name, namespace)
+            return self.delete(namespace, name, (body or {}).get("preconditions", {}).get("uid"))
         return self.answer(200, mc)
+
+    def delete(self, namespace: str, name: str, uid: Optional[str]) -> None:
+        api = self.api
+        with api.changed:
+            mc = copy.deepcopy(api.miniclusters[namespace, name])
+            if uid not in (None, mc["metadata"]["uid"]):
+                return self.refuse(409, "Conflict", f"Precondition failed: UID in precondition: {uid}")
+            if api.lingers:
+                mc["metadata"]["deletionTimestamp"] = NOW
+                api.change("MODIFIED", mc)
+                return self.answer(200, mc)
+        api.delete(name, namespace)
+        return self.answer(200, {"kind": "Status", "status": "Success", "details": {"name": name, "uid": mc["metadata"]["uid"]}})
 
     def serve_core(self, words: List[str], query: Dict[str, str]) -> None:
         api = self.api
@@ -237,8 +264,11 @@ class _Handler(BaseHTTPRequestHandler):
             log = api.logs.get(words[3])
             if log is None:
                 return self.refuse(500, "InternalError", "dial tcp 127.0.0.1:10250: connect: connection refused")
-            lines = [f"2026-01-01T00:00:10.{number:09d}Z {line}" if query.get("timestamps") == "true" else line
-                     for number, line in enumerate(log.splitlines())]
+            since = datetime.fromisoformat(query.get("sinceTime", NOW).replace("Z", "+00:00"))
+            lines = [(stamp + " " if query.get("timestamps") == "true" else "") + line
+                     for number, line in enumerate(log.splitlines()) for time, stamp in [api.stamp(number)] if time >= since]
+            if query.get("follow") == "true" and api.breaks_after is not None:
+                lines, api.breaks_after = lines[:api.breaks_after], None
             return self.answer(200, "".join(line + "\n" for line in lines).encode(), {"Content-Type": "text/plain"})
         items = [p for p in api.pods if p["metadata"]["namespace"] == words[1] and selected(p, query.get("labelSelector", ""))]
         return self.answer(200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
@@ -254,7 +284,7 @@ class _Handler(BaseHTTPRequestHandler):
             gone = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
             return self.chunk(json.dumps(gone).encode() + b"\n", last=True)
         end = time.monotonic() + float(query.get("timeoutSeconds", 60))
-        while time.monotonic() < end:
+        while time.monotonic() < end and not api.ends_watches:
             with api.changed:
                 new = [e for e in api.events if e[0] > seen]
                 if not new:

@@ -119,6 +119,30 @@ def test_the_broker_is_the_lead_and_names_that_begin_alike_do_not_count(api, loa
     assert operator.get_pods("default", "gone").items == [] and operator.get_nodes().items == []
 
 
+def test_a_follower_is_not_taken_for_the_lead(api, loaded, execs):
+    api.play = api.start
+    create(FluxMiniCluster())
+    with api.changed:
+        del api.pods[0]
+    mini = FluxBrokerMiniCluster()
+    mini.load(api.miniclusters["default", "lj"])
+    assert mini.broker_pod is None and len(mini.pods) == 3
+    with pytest.raises(fluxelastic.NoLog, match="the lead of lj has no pod"):
+        mini.execute("flux jobs")
+    assert not execs
+
+
+def test_a_log_that_cannot_be_read_is_an_error_of_the_package(api, loaded, tmp_path):
+    api.play = api.start
+    mini = FluxMiniCluster()
+    create(mini)
+    api.instead = lambda method, path, query: (403, {"reason": "Forbidden", "message": "you may not"}) if path.endswith("/log") else None
+    with pytest.raises(fluxelastic.RequestError, match="you may not"):
+        mini.stream_output(str(tmp_path / "out"), pod="lj-w-0-0-abcde")
+    with pytest.raises(ValueError, match="it has to have lower case letters"):
+        mini.stream_output(str(tmp_path / "out"), pod="../lj")
+
+
 def test_commands_of_flux_run_at_the_lead(api, loaded, execs):
     api.play = api.start
     mini = FluxBrokerMiniCluster()

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import pickle
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
+from kubernetes import client
 
 import fluxelastic
-from fakeapi import pod
 from fluxelastic import MiniCluster, submit_all, wait_all
 
 
@@ -86,9 +89,11 @@ def test_an_end_without_success_is_an_error_with_its_reason(api, cluster, state,
 
 def test_a_deletion_ends_a_wait(api, cluster):
     mc = new().submit()
+    api.start(api.miniclusters["default", "lj"])
     threading.Timer(0.2, api.delete, ["lj"]).start()
-    with pytest.raises(fluxelastic.Deleted):
+    with pytest.raises(fluxelastic.Deleted) as error:
         mc.wait()
+    assert (error.value.result.state, error.value.result.nodes, error.value.result.wait_seconds) == ("Deleted", "node-[0-3]", 5)
     with pytest.raises(fluxelastic.Deleted, match="there is no MiniCluster lj in namespace default"):
         mc.result()
 
@@ -110,8 +115,12 @@ def test_the_outcome_is_no_error(api, cluster):
 def test_it_is_taken_up_by_its_name_or_from_a_file(api, cluster):
     mc = new(labels={"a": "b"}).submit()
     found = MiniCluster.get("lj")
-    assert found.to_dict()["spec"] == mc.to_dict()["spec"] and found.labels == {"a": "b"}
-    assert found.submit() is found and MiniCluster.from_dict(mc.to_dict()).to_dict() == mc.to_dict()
+    assert found.to_dict()["spec"] == {**mc.to_dict()["spec"], "deadlineSeconds": 31500000, "tasks": 1} and found.labels == {"a": "b"}
+    assert found.submit() is found and len(api.miniclusters) == 1
+    found.spec.size = 5
+    with pytest.raises(fluxelastic.NameTaken):
+        found.submit()
+    assert MiniCluster.from_dict(mc.to_dict()).to_dict() == mc.to_dict()
     with pytest.raises(fluxelastic.Deleted):
         MiniCluster.get("other")
 
@@ -133,6 +142,113 @@ def test_a_deleted_minicluster_can_be_made_again(api, cluster):
     mc.cancel()  # it is gone already
 
 
+def test_a_minicluster_that_is_being_deleted_is_not_taken_up(api, cluster):
+    api.lingers = True
+    first = new().submit()
+    first.cancel(wait=False)
+    submitter = threading.Thread(target=new().submit)
+    submitter.start()
+    while len([r for r in api.requests if "watch=" in r]) < 1:  # it waits for the end
+        time.sleep(0.01)
+    assert submitter.is_alive()
+    api.delete("lj")
+    submitter.join(20)
+    assert len(posts(api)) == 3 and "deletionTimestamp" not in api.miniclusters["default", "lj"]["metadata"]
+
+
+def test_one_that_is_gone_before_it_is_read_is_submitted_again(api, cluster):
+    new().submit()
+
+    def instead(method, path, query):
+        if method == "GET" and ("default", "lj") in api.miniclusters and len(posts(api)) == 2:
+            api.delete("lj")
+        return None
+
+    api.instead = instead
+    new().submit()
+    assert len(posts(api)) == 3 and len(api.miniclusters) == 1
+
+
+def test_one_of_another_client_is_not_taken_up(api, cluster):
+    made = new().to_dict()
+    del made["metadata"]["annotations"]
+    api.create(made)
+    with pytest.raises(fluxelastic.NameTaken, match="that this client did not submit"):
+        new().submit()
+    assert MiniCluster.get("lj").submit().name == "lj"
+
+
+def test_another_minicluster_of_the_name_is_left_alone(api, cluster):
+    mc = new().submit()
+    api.delete("lj")
+    api.run()(api.create(new(size=5).to_dict()))
+    mc.cancel()
+    assert api.miniclusters["default", "lj"]["spec"]["size"] == 5
+    with pytest.raises(fluxelastic.Deleted):
+        mc.wait(timeout=20)
+    with pytest.raises(fluxelastic.Deleted, match="its name belongs to another MiniCluster"):
+        mc.result()
+
+
+def test_what_is_deleted_after_its_success_has_succeeded(api, cluster):
+    api.play, api.lingers = api.run(), True
+    mc = new().submit()
+    mc.wait()
+    mc.cancel(wait=False)
+    assert mc.wait(timeout=20).state == "Succeeded" and mc.wait("running", timeout=20).exit_code == 0
+
+
+def test_the_resources_of_the_caller_stay_as_they_are(cluster):
+    resources = {"limits": {"memory": "1Gi"}}
+    mc = new(resources=resources, cpu=7)
+    assert resources == {"limits": {"memory": "1Gi"}}
+    assert mc.to_dict()["spec"]["containers"][0]["resources"] == {"limits": {"memory": "1Gi", "cpu": "7"}}
+    typed = new(resources=client.V1ResourceRequirements(requests={"cpu": "1"}), gpus=1)
+    assert typed.to_dict()["spec"]["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": "1"}, "requests": {"cpu": "1"}}
+
+
+def test_a_minicluster_passes_from_one_process_to_another(api, cluster):
+    mc = pickle.loads(pickle.dumps(new().submit()))
+    api.run()(api.miniclusters["default", "lj"])
+    assert mc.wait(timeout=20).succeeded
+
+
+def test_the_first_error_ends_a_submission(api, cluster):
+    refused = (422, {"reason": "Invalid", "message": "no"})
+    api.instead = lambda method, path, query: refused if method == "POST" else None
+    with pytest.raises(fluxelastic.RequestError, match="no"):
+        submit_all(new(f"mc-{n}") for n in range(200))
+    assert len(posts(api)) < 200
+
+
+def test_a_submission_that_has_ended_does_not_try_on(api, cluster):
+    cluster.patience = 300
+    later = (503, {"reason": "ServiceUnavailable", "message": "later"})
+    refused = (422, {"reason": "Invalid", "message": "no"})
+    api.instead = lambda method, path, query: (refused if len(posts(api)) > 8 else later) if method == "POST" else None
+    with pytest.raises(fluxelastic.RequestError, match="no"):
+        submit_all(new(f"mc-{n}") for n in range(20))
+
+
+def test_a_program_that_looks_at_the_first_end_only_may_end(api):
+    api.play = lambda mc: api.run()(mc) if mc["metadata"]["name"] == "a" else None
+    program = f"""
+import sys
+sys.path.insert(0, {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))!r})
+from kubernetes import client
+from fluxelastic import Cluster, MiniCluster, submit_all, wait_all
+configuration = client.Configuration()
+configuration.host = {api.url!r}
+cluster = Cluster(api_client=client.ApiClient(configuration), namespace="default")
+both = [MiniCluster(name, image="lammps", cluster=cluster) for name in ("a", "b")]
+submit_all(both)
+waiting = wait_all(both)
+print(next(waiting)[0].name)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (0, "a\n"), ended.stderr
+
+
 def test_the_context_ends_it(api, cluster):
     api.play = api.start
     with new() as mc:
@@ -144,6 +260,7 @@ def test_resize_changes_the_size_in_the_cluster(api, cluster):
     mc = new().submit()
     mc.resize(6)
     assert mc.read().spec.size == 6
+    assert mc.submit() is mc and new().submit().read().spec.size == 6  # they are taken up as they are
     with pytest.raises(ValueError, match="at least 1"):
         mc.resize(0)
 
@@ -160,49 +277,6 @@ def test_why_says_the_place_in_the_queue_and_what_would_help(api, cluster):
     assert any("a smaller min_size" in line for line in lines) and any("deadline_seconds" in line for line in lines)
 
 
-def test_logs_are_those_of_the_recorded_lead(api, cluster):
-    mc = new().submit()
-    made = api.miniclusters["default", "lj"]
-    other = pod(made, 0)
-    other["metadata"].update(name="lj-0-0-0-other", uid="other", creationTimestamp="2026-01-01T01:00:00Z")
-    api.pods.append(other)
-    api.start(made, "one\ntwo 2\n")
-    assert list(mc.logs()) == ["one", "two 2"]
-
-
-def test_logs_follow_to_the_end_and_no_line_comes_twice(api, cluster):
-    mc = new().submit()
-    lines = []
-    reader = threading.Thread(target=lambda: lines.extend(mc.logs(follow=True)))
-    reader.start()
-    made = api.miniclusters["default", "lj"]
-    api.start(made, "one\n")
-    while not lines:
-        pass
-    api.logs["lj-0-0-0-abcde"] = "one\ntwo\n"
-    api.succeed(made)
-    reader.join(20)
-    assert lines == ["one", "two"]
-
-
-def test_a_simulated_node_has_no_log(api, cluster):
-    mc = new().submit()
-    api.start(api.miniclusters["default", "lj"])
-    del api.logs["lj-0-0-0-abcde"]
-    for one in api.pods:
-        del one["status"]["containerStatuses"][0]["containerID"]
-    with pytest.raises(fluxelastic.NoLog, match="simulated"):
-        list(mc.logs())
-
-
-def test_a_queued_minicluster_has_no_log(api, cluster):
-    mc = new().submit()
-    api.tell("lj", "Queued", "NoRoom")
-    with pytest.raises(fluxelastic.NoLog, match="it is Queued") as error:
-        list(mc.logs())
-    assert error.value.reason == "NoRoom"
-
-
 def test_hundreds_share_one_watch_and_bounded_requests(api, cluster):
     api.play = api.run()
     all_of_them = [new(f"mc-{n}") for n in range(200)]
@@ -213,29 +287,6 @@ def test_hundreds_share_one_watch_and_bounded_requests(api, cluster):
     assert len(watches) <= 3, watches
     assert api.most_active <= 8
     assert len(api.miniclusters) == 200
-
-
-def test_an_older_state_does_not_replace_a_later_one(api, cluster):
-    new().submit()
-    with cluster.follow("default", "lj") as follower:
-        assert follower.next(20) is not None
-        follower._watch._keep("lj", None, 1)  # the end of an earlier MiniCluster of this name, seen late
-        with pytest.raises(TimeoutError):
-            follower.next(0.2)
-
-
-def test_a_watch_that_is_too_old_begins_anew(api, cluster):
-    mc = new().submit()
-    api.oldest = api.version + 2  # the first watch is refused
-    threading.Timer(0.3, api.run(), [api.miniclusters["default", "lj"]]).start()
-    assert mc.wait(timeout=20).succeeded
-
-
-def test_a_watch_that_is_forbidden_is_an_error(api, cluster):
-    mc = new().submit()
-    api.instead = lambda method, path, query: (403, {"reason": "Forbidden", "message": "you may not"}) if "watch" in query else None
-    with pytest.raises(fluxelastic.RequestError, match="you may not"):
-        mc.wait(timeout=20)
 
 
 def test_a_process_that_was_forked_goes_on(api, cluster):

@@ -19,7 +19,7 @@ from kubernetes import client
 from kubernetes.stream import stream
 
 from .. import errors, status
-from ..cluster import Cluster
+from ..cluster import Cluster, is_lead, one_of, pods_of
 from ..minicluster import MiniCluster
 from .resource.network import port_forward
 from .resource.pods import cluster_of, create_minicluster, delete_minicluster
@@ -87,7 +87,7 @@ class FluxOperator:
         """Return the brokers of a MiniCluster that have nodes, by rank; without a name, all pods of the namespace."""
         namespace = namespace or self.namespace or self.cluster.namespace
         if name is None:
-            return self._typed(self.cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods")["items"])
+            return self._typed(self.cluster.request("GET", pods_of(namespace))["items"])
         try:
             return self._typed(self.cluster.pods(self.cluster.get(namespace, name)))
         except errors.Deleted:
@@ -114,11 +114,12 @@ class FluxOperator:
         """Wait until the command begins, and return the pod of the lead broker."""
         mc = self._find(name, namespace)
         pods = self.wait_pods(name=mc.name, namespace=mc.namespace, quiet=quiet)
-        if not pods.items:
+        lead = _lead_of(pods)
+        if lead is None:
             raise errors.NoLog(f"the lead of {mc.name} has no pod", "NoPod")
         if not quiet:
-            print(f"Found broker pod {pods.items[0].metadata.name}")
-        return pods.items[0]
+            print(f"Found broker pod {lead.metadata.name}")
+        return lead
 
     def stream_output(self, filename: str, name: Optional[str] = None, namespace: Optional[str] = None, pod: Optional[str] = None,
                       stdout: bool = True, return_output: bool = True, timestamps: bool = False) -> Optional[List[str]]:
@@ -141,7 +142,7 @@ class FluxOperator:
             lead = self.get_broker_pod(quiet=True, name=name, namespace=namespace)
             name, pod = lead.metadata.labels[_LABEL], lead.metadata.name
         query = [("timestamps", str(timestamps).lower())] + ([("container", name)] if name else [])
-        return self.cluster.lines(f"/api/v1/namespaces/{namespace}/pods/{pod}/log", query, follow=True)
+        return self.cluster.stream(one_of(pods_of(namespace), pod, "log"), query + [("follow", "true")], 3600)
 
     def kubectl_exec(self, command: str, pod: Optional[str] = None, quiet: bool = False, namespace: Optional[str] = None,
                      name: Optional[str] = None) -> str:
@@ -163,7 +164,7 @@ class FluxOperator:
         """Wait until no pod of a MiniCluster is left; without a name, no pod of any."""
         namespace = namespace or self.namespace or self.cluster.namespace
         selector = f"{_LABEL}={name}" if name else _LABEL
-        while self.cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods", [("labelSelector", selector), ("limit", 1)])["items"]:
+        while self.cluster.request("GET", pods_of(namespace), [("labelSelector", selector), ("limit", 1)])["items"]:
             time.sleep(retry_seconds)
         if not quiet:
             print("All pods are terminated.")
@@ -214,8 +215,8 @@ class FluxMiniCluster:
     @property
     def broker_pod(self) -> Optional[str]:
         """The name of the lead broker's pod."""
-        items = self._pods.items if self._pods else []
-        return items[0].metadata.name if items else None
+        lead = _lead_of(self._pods) if self._pods else None
+        return lead.metadata.name if lead else None
 
     @contextmanager
     def port_forward(self, retry_seconds: float = 1, port: int = 5000) -> Iterator[str]:
@@ -275,6 +276,11 @@ class FluxBrokerMiniCluster(FluxMiniCluster):
         if print_result:
             print(out, end="")
         return out
+
+
+def _lead_of(pods: Any) -> Any:
+    """Return the pod of the lead broker in a V1PodList; None if there is none."""
+    return next((pod for pod in pods.items if is_lead(pod.metadata.labels)), None)
 
 
 def _answers(url: str) -> bool:

@@ -1,0 +1,145 @@
+# Copyright The flux-elastic Authors
+# SPDX-License-Identifier: Apache-2.0
+import socket
+import ssl
+import threading
+
+import pytest
+import urllib3
+from kubernetes import client, config
+
+import fluxelastic
+from fluxelastic import Cluster, MiniCluster
+from fluxelastic.cluster import collection, one_of
+from fluxelastic.transport import Limit, request_error
+
+
+def new(name="lj", **fields):
+    return MiniCluster(name, **{"image": "lammps", "command": "lmp", "size": 4, **fields})
+
+
+def once(answer, matches=lambda method, path, query: True):
+    """Return what answers the first request that matches, in place of the server."""
+    left = [answer]
+    return lambda *request: left.pop() if left and matches(*request) else None
+
+
+class Common:
+    """A client with the parameters of call_api that the versions 22 to 36 of the package kubernetes have."""
+
+    def __init__(self, api):
+        self.api, self.configuration = api, api.configuration
+
+    def call_api(self, resource_path, method, path_params=None, query_params=None, header_params=None, body=None, post_params=None,
+                 files=None, auth_settings=None, _return_http_data_only=None, collection_formats=None, _preload_content=True,
+                 _request_timeout=None):
+        assert not _preload_content, "how an answer is read differs"
+        return self.api.call_api(resource_path, method, query_params=query_params, header_params=header_params, body=body,
+                                 auth_settings=auth_settings, _return_http_data_only=_return_http_data_only,
+                                 _preload_content=_preload_content, _request_timeout=_request_timeout)
+
+
+def test_all_versions_of_the_package_kubernetes_have_one_way(api):
+    cluster = Cluster(api_client=Common(api.client()), namespace="default", patience=0)
+    api.play = api.run("one\n")
+    mc = new(cluster=cluster).submit()
+    assert mc.wait(timeout=20).succeeded and list(mc.logs()) == ["one"]
+    with pytest.raises(fluxelastic.Deleted):
+        MiniCluster.get("other", cluster=cluster)
+
+
+@pytest.mark.parametrize("answer", [
+    (200, b"<html>a page of a proxy</html>"),
+    (409, {"reason": "Conflict", "message": "Operation cannot be fulfilled on resourcequotas"}),
+    (429, {"reason": "TooManyRequests", "message": "later"}),
+    (502, b"<html>a page of a proxy</html>"),
+])
+def test_trouble_that_passes_is_waited_for(api, cluster, answer):
+    api.instead = once(answer)
+    assert new().submit().read().spec.size == 4 and len(api.requests) == 3
+
+
+@pytest.mark.parametrize("namespace, name", [
+    ("default", ""), ("default", "../../pods"), ("default", "a?b"), ("default", "a,b=c"), ("default", ".."), ("", "lj"), ("../x", "lj")])
+def test_a_request_is_about_one_minicluster(api, cluster, namespace, name):
+    new().submit()
+    del api.requests[:]
+    mc = MiniCluster(name, cluster=Cluster(api_client=cluster.api, namespace=namespace or "x"), namespace=namespace)
+    mc._namespace, mc.cluster.namespace = namespace, namespace
+    for ask in (mc.cancel, mc.read, mc.wait, lambda: mc.resize(2), lambda: next(mc.logs())):
+        with pytest.raises(ValueError, match="it has to have lower case letters"):
+            ask()
+    assert not api.requests and one_of(collection("a"), "b.c", "scale").endswith("/namespaces/a/miniclusters/b.c/scale")
+
+
+def test_a_way_to_a_token_that_fails_is_an_error_of_this_package(cluster, monkeypatch):
+    def call_api(*_, **__):
+        raise config.ConfigException("no token file")
+
+    monkeypatch.setattr(cluster.api, "call_api", call_api)
+    with pytest.raises(fluxelastic.RequestError, match="no token file"):
+        new().submit()
+
+
+def chained(inner):
+    """Return an error as urllib3 has them."""
+    pool = urllib3.HTTPConnectionPool("host")
+    return urllib3.exceptions.MaxRetryError(pool, "/", inner)
+
+
+def unresolved():
+    try:
+        try:
+            raise socket.gaierror(-2, "Name or service not known")
+        except OSError as error:
+            raise urllib3.exceptions.NewConnectionError(None, str(error)) from error
+    except urllib3.exceptions.HTTPError as error:
+        return chained(error)
+
+
+@pytest.mark.parametrize("error, answered, passes", [
+    (chained(urllib3.exceptions.SSLError(ssl.SSLCertVerificationError("self signed"))), True, False),
+    (unresolved(), False, False),
+    (unresolved(), True, True),
+    (ConnectionResetError(), False, True),
+    (client.ApiException(status=500), True, True),
+    (client.ApiException(status=404), True, False),
+    (TypeError("no argument"), True, False),
+])
+def test_a_wrong_configuration_is_not_tried_again(error, answered, passes):
+    assert request_error(error, answered).passes is passes
+
+
+def test_a_timeout_counts_also_while_the_first_read_is_repeated(api, cluster):
+    cluster.patience = 300
+    mc = new().submit()
+    api.instead = lambda method, path, query: (503, {"reason": "ServiceUnavailable", "message": "etcd has no leader"})
+    with pytest.raises(fluxelastic.WaitTimeout, match="after 0.1 s: etcd has no leader"):
+        mc.wait(timeout=0.1)
+    stopped = threading.Event()
+    api.instead = lambda method, path, query: stopped.set() or (503, {"reason": "ServiceUnavailable", "message": "later"})
+    with pytest.raises(fluxelastic.WaitTimeout, match="later"):
+        mc.wait(stop=stopped.is_set)
+
+
+def test_trouble_that_lasts_is_told_once(api, cluster, monkeypatch, capsys):
+    cluster.patience = 300
+    monkeypatch.setattr(Limit, "pause", lambda self, seconds: len(api.requests) < 9)
+    api.instead = lambda method, path, query: (503, {"reason": "ServiceUnavailable", "message": "etcd \x1b[2Jhas no leader"})
+    with pytest.raises(fluxelastic.WaitTimeout):
+        new().submit()
+    assert capsys.readouterr().err == "etcd \\x1b[2Jhas no leader. Trying again for 300 s.\n"
+
+
+def test_lines_are_the_same_in_whatever_parts_they_come(cluster, monkeypatch):
+    class Response:
+        def stream(self, amt, decode_content):
+            yield from [b"on", b"", b"e\ntw", b"o\n\nth", b"ree"]
+
+        def close(self):
+            pass
+
+        release_conn = close
+
+    monkeypatch.setattr(cluster, "_send", lambda *_, **__: Response())
+    assert list(cluster.stream("/", [], 1)) == ["one", "two", "", "three"]
