@@ -79,8 +79,9 @@ def main():
     records.to_csv(args.name + ".csv")
     points = {}
     for row in records.rows():
-        if row["state"] == "Succeeded":
-            points.setdefault(row["size"], []).append(row.get("loop", row["runSeconds"]))
+        seconds = row["runSeconds"] if args.simulated else row.get("figure.loop")  # none of a run whose log was not read
+        if row["state"] == "Succeeded" and seconds is not None:
+            points.setdefault(row["parameter.size"], []).append(seconds)
     print(records)
     for size, times in points.items():
         print(f"{size:3} nodes: median {statistics.median(times):g} s of {len(times)} runs")

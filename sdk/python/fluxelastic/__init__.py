@@ -11,8 +11,9 @@
 from .cluster import Cluster
 from .errors import Deleted, Error, Failed, NameTaken, NeverFits, NoLog, Rejected, RequestError, WaitTimeout
 from .minicluster import MiniCluster, submit_all, wait_all
+from .records import Records
 from .status import Result
-from .sweeps import Records, sweep
+from .sweeps import sweep
 
 __version__ = "0.1.0"
 

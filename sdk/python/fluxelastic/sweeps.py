@@ -3,7 +3,6 @@
 """Many MiniClusters with different parameters, and a record of each."""
 from __future__ import annotations
 
-import csv
 import hashlib
 import itertools
 import json
@@ -13,13 +12,16 @@ import sys
 import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Union
 
-from . import errors, status
+from . import errors
+from ._model import plain
 from .cluster import GROUP
-from .minicluster import DIGEST, MiniCluster, table
+from .minicluster import DIGEST, MiniCluster
+from .records import Record, RecordFile, Records
 
-_LABELS = "experiment." + GROUP + "/"  # as kubectl minicluster experiment
+# Not the labels of kubectl minicluster experiment, whose MiniClusters are none of a sweep's business.
+_LABELS = "sweep." + GROUP + "/"
 NAME_LABEL = _LABELS + "name"
 REPETITION_LABEL = _LABELS + "repetition"
 
@@ -55,68 +57,20 @@ def runs_of(name: str, parameters: Parameters, repeats: int) -> List[Run]:
     runs = []
     for repetition in range(1, repeats + 1):
         for case in cases_of(parameters):
-            digest = hashlib.sha256(json.dumps(case, sort_keys=True, default=str).encode()).hexdigest()[:8]
-            runs.append(Run(f"{name}-{digest}-{repetition}", case, repetition))
+            runs.append(Run(f"{name}-{_digest(case)}-{repetition}", case, repetition))
     if len({run.name for run in runs}) < len(runs):
         raise ValueError("the same parameters are there twice: repeats says how often each case runs")
     return runs
 
 
-class Records(Sequence[Dict[str, Any]]):
-    """The records of runs that have ended: dictionaries with the names of `kubectl minicluster experiment`."""
-
-    def __init__(self, records: Iterable[Dict[str, Any]] = ()) -> None:
-        self._records = list(records)
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._records[index]
-
-    @classmethod
-    def read(cls, path: str) -> "Records":
-        """Read a file of records. A last line that was not written to its end does not count."""
-        with open(path, "rb") as file:
-            return cls(json.loads(line) for line in file if line.endswith(b"\n"))
-
-    def rows(self) -> List[Dict[str, Any]]:
-        """Return a flat row for each record: the parameters, what became of the run, its times in seconds, its figures."""
-        return [_row(record) for record in self]
-
-    def to_csv(self, path: str) -> None:
-        """Write the rows as a table."""
-        rows = self.rows()
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            out = csv.DictWriter(file, names)
-            out.writeheader()
-            out.writerows(rows)
-
-    def dataframe(self) -> Any:
-        """Return the rows as a DataFrame. This needs pandas."""
-        import pandas  # type: ignore[import-untyped]
-
-        return pandas.DataFrame(self.rows())
-
-    def __repr__(self) -> str:
-        return f"{len(self)} runs, {sum(r['state'] == 'Succeeded' for r in self)} succeeded"
-
-    def _repr_html_(self) -> str:
-        rows = self.rows()[:50]
-        names = [n for n in dict.fromkeys(name for row in rows for name in row) if n not in ("message", "nodes")]
-        return f"<p>{self!r}</p>" + table(names, ([row.get(name) for name in names] for row in rows))
-
-
-def _row(record: Dict[str, Any]) -> Dict[str, Any]:
-    result = status.Result.from_dict(record)
-    return {
-        **record.get("parameters", {}), "name": result.name, "repetition": record.get("repetition"), "state": result.state,
-        "reason": result.reason, "message": result.message, "exitCode": result.exit_code, "wanted": result.wanted,
-        "size": result.size, "tasks": result.tasks, "nodes": result.nodes, "attempts": len(result.attempts) + (result.attempt > 0),
-        "submitted": record.get("submitted"), "waitSeconds": result.wait_seconds, "runSeconds": result.run_seconds,
-        "usefulNodeSeconds": result.useful_node_seconds, "lostNodeSeconds": result.lost_node_seconds, **record.get("figures", {}),
-    }
+def _digest(case: Dict[str, Any]) -> str:
+    """Return what distinguishes a case from others, in every process."""
+    for name, value in case.items():
+        try:
+            json.dumps(plain(value), sort_keys=True)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"the parameter {name} is {value!r}: it has to be a number, a text, or a list or dictionary of them") from error
+    return hashlib.sha256(json.dumps(plain(case), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def sweep(name: str, make: Callable[..., MiniCluster], parameters: Parameters, *, repeats: int = 1, max_active: int = 16,
@@ -125,79 +79,93 @@ def sweep(name: str, make: Callable[..., MiniCluster], parameters: Parameters, *
     """Run a MiniCluster for each case, several times each, and return a record of each run.
 
     make returns the MiniCluster of a case; it gets the parameters as keywords. Its name is replaced. parameters are a
-    dictionary of lists, of which all combinations run, or a list of dictionaries. max_active is how many MiniClusters
-    there are at once.
+    dictionary of lists, of which all combinations run, or a list of dictionaries. max_active is how many runs are under
+    way at once.
 
     records is the file to which each record is written as the run ends, by default NAME.jsonl. The same call goes on
     where a sweep ended: runs with a record are not repeated, and runs whose MiniCluster is in the cluster are taken up.
 
     logs is a directory to which the output of each run is written. figures reads numbers from the output. A MiniCluster
-    is deleted once it has a record, unless keep is True.
+    is deleted once it has a record, unless keep is True, or the output could not be read: then the record has kept.
 
     A run that fails or is rejected has a record like others. Ctrl-C ends the sweep, and leaves the MiniClusters.
+
+    Errors: ValueError for parameters and files that cannot be read, Error if another program has the file, NameTaken if
+    the records are those of another specification, and RequestError.
     """
     if max_active < 1:
         raise ValueError(f"max_active {max_active}: it has to be at least 1")
-    path = records or name + ".jsonl"
-    todo = _Sweep(name, make, runs_of(name, parameters, repeats), path, logs, figures, keep)
-    bar = _bar(len(todo.runs), name, progress)
-    bar.update(len(todo.runs) - len(todo.left))
+    runs, file = runs_of(name, parameters, repeats), RecordFile(records or name + ".jsonl")
+    bar = _bar(len(runs), name, progress)
     try:
-        todo.clear()
-        todo.run(max_active, bar.update)
-    except KeyboardInterrupt:
+        todo = _Sweep(name, make, runs, file, logs, figures, keep)
+        bar.update(len(runs) - len(todo.left))
+        try:
+            todo.clear()
+            todo.run(max_active, bar.update)
+        except KeyboardInterrupt:
+            bar.close()
+            todo.say_goodbye()
+            raise
+    finally:
         bar.close()
-        print(f"{len(todo.done)} of {len(todo.runs)} runs are recorded in {path}. The MiniClusters go on without this program. To go on: "
-              f"the same sweep again. To end them: kubectl delete minicluster -l {NAME_LABEL}={name}", file=sys.stderr)
-        raise
-    bar.close()
-    return Records(todo.done[run.name] for run in todo.runs if run.name in todo.done)
+        file.close()
+    return Records(todo.done[run.name] for run in runs if run.name in todo.done)
 
 
 class _Sweep:
     """A sweep that goes on from the records in its file."""
 
-    def __init__(self, name: str, make: Callable[..., MiniCluster], runs: List[Run], path: str, logs: Optional[str],
+    def __init__(self, name: str, make: Callable[..., MiniCluster], runs: List[Run], file: RecordFile, logs: Optional[str],
                  figures: Optional[Callable[[str], Dict[str, float]]], keep: bool) -> None:
-        self.name, self.make, self.runs, self.path, self.logs, self.figures, self.keep = name, make, runs, path, logs, figures, keep
-        self.done: Dict[str, Dict[str, Any]] = {}
-        if os.path.exists(path):
-            self._read()
-        self.left = [run for run in runs if run.name not in self.done]
-        self._file_lock = threading.Lock()
+        self.name, self.make, self.runs, self.file, self.logs, self.figures, self.keep = name, make, runs, file, logs, figures, keep
+        self.done: Dict[str, Record] = {}
+        self.namespaces: Set[str] = set()
         self._stopped = threading.Event()
+        self._take_up()
+        self.left = [run for run in runs if run.name not in self.done]
         if logs:
             os.makedirs(logs, exist_ok=True)
 
-    def _read(self) -> None:
-        """Read the records, and remove a last line that was not written to its end."""
-        self.done = {record["name"]: record for record in Records.read(self.path)}
-        with open(self.path, "r+b") as file:
-            file.truncate(file.read().rfind(b"\n") + 1)
+    def _take_up(self) -> None:
+        """Take the records in the file that are of this sweep. The first record of a run counts that knows its end."""
+        for record in self.file.records:
+            if self.done.get(record["name"], {"state": "Deleted"})["state"] == "Deleted":
+                self.done[record["name"]] = record
         for run in self.runs:
-            record = self.done.get(run.name)
-            digest = self.minicluster(run).to_dict()["metadata"]["annotations"][DIGEST] if record else None
-            if record and record.get("digest") != digest:
-                raise errors.NameTaken(f"{self.path} has a record of {run.name} with another specification: choose another "
+            record = self.done.get(run.name, {})
+            if record and record.get("digest") != self.minicluster(run).digest:
+                raise errors.NameTaken(f"{self.file.path} has a record of {run.name} with another specification: choose another "
                                        "name or file, or remove the file", "AlreadyExists")
+
+    def say_goodbye(self) -> None:
+        """Say how to go on after Ctrl-C."""
+        ends = " && ".join(f"kubectl delete minicluster -n {namespace} -l {NAME_LABEL}={self.name}" for namespace in sorted(self.namespaces))
+        print(f"{sum(run.name in self.done for run in self.runs)} of {len(self.runs)} runs are recorded in {self.file.path}. The "
+              f"MiniClusters go on without this program. To go on: the same sweep again. To end them: {ends}", file=sys.stderr)
 
     def minicluster(self, run: Run) -> MiniCluster:
         """Return the MiniCluster of a run."""
         mc = self.make(**run.parameters)
         mc.name = run.name
+        self.namespaces.add(mc.namespace)
         mc.labels.update({NAME_LABEL: self.name, REPETITION_LABEL: str(run.repetition)})
         return mc
 
     def clear(self) -> None:
         """Delete the MiniClusters of runs that have a record: a program was killed before it deleted them."""
-        recorded = [run for run in self.runs if run.name in self.done]
+        recorded = {run.name for run in self.runs if run.name in self.done and not self.done[run.name].get("kept")}
         if self.keep or not recorded:
             return
-        mc = self.minicluster(recorded[0])
-        for found in mc.cluster.list(mc.namespace, f"{NAME_LABEL}={self.name}"):
-            name, digest = status.name_of(found), (found.metadata or {}).get("annotations", {}).get(DIGEST)
-            if self.done.get(name, {}).get("digest") == digest:
-                MiniCluster(name, namespace=mc.namespace, cluster=mc.cluster).cancel(wait=False)
+        cluster = self.minicluster(self.runs[0]).cluster
+        for namespace in self.namespaces:
+            for found in cluster.list(namespace, f"{NAME_LABEL}={self.name}"):
+                metadata = found.metadata or {}
+                digest = (metadata.get("annotations") or {}).get(DIGEST)
+                if metadata["name"] in recorded and digest == self.done[metadata["name"]]["digest"]:
+                    mc = MiniCluster(metadata["name"], namespace=namespace, cluster=cluster)
+                    mc._is(metadata)
+                    mc.cancel(wait=False)
 
     def run(self, max_active: int, tell: Callable[[int], Any]) -> None:
         """Carry out what is left. The first error ends the sweep, once what is active has been told."""
@@ -220,58 +188,50 @@ class _Sweep:
     def _one(self, run: Run) -> None:
         """Submit a run or take it up, wait for its end, write its record, and delete its MiniCluster."""
         mc = self.minicluster(run)
-        if not self._submit(mc):
-            return
         try:
+            self._submit(mc)
             result = mc.outcome(stop=self._stopped.is_set)
+            record = {**result.to_dict(), "parameters": run.parameters, "repetition": run.repetition, "digest": mc.digest,
+                      **self._output(mc)}
         except errors.WaitTimeout:  # the sweep was stopped
             return
-        record = {**result.to_dict(), "parameters": run.parameters, "repetition": run.repetition,
-                  "digest": mc.to_dict()["metadata"]["annotations"][DIGEST]}
-        record.update(self._output(mc))
-        self._write(run, record)
-        if not self.keep:
+        self.done[run.name] = self.file.write(record)
+        if not self.keep and "kept" not in record:
             mc.cancel(wait=False)
 
-    def _submit(self, mc: MiniCluster) -> bool:
-        """Submit a MiniCluster, once the quota of the namespace has room. It is False if the sweep was stopped before."""
+    def _submit(self, mc: MiniCluster) -> None:
+        """Submit a MiniCluster, once the quota of the namespace has room."""
         while not self._stopped.is_set():
             try:
-                mc.submit()
-                return True
+                mc.submit(self._stopped.is_set)
+                return
             except errors.RequestError as error:
                 if error.status != 403 or "exceeded quota" not in error.message:
                     raise
             self._stopped.wait(_QUOTA_PAUSE)
-        return False
+        raise errors.WaitTimeout(f"{mc.name} was not submitted")
 
-    def _output(self, mc: MiniCluster) -> Dict[str, Any]:
+    def _output(self, mc: MiniCluster) -> Record:
         """Return where the output of a run is, and the figures in the output."""
         if not self.logs and not self.figures:
             return {}
         try:
-            text = "".join(line + "\n" for line in mc.logs())
-        except errors.Error as error:
+            text = "".join(line + "\n" for line in mc.logs(stop=self._stopped.is_set))
+        except errors.RequestError as error:  # the log may be there
+            return {"logError": str(error), "kept": True}
+        except (errors.NoLog, errors.Deleted) as error:
             return {"logError": str(error)}
-        found: Dict[str, Any] = {}
+        found: Record = {}
         if self.logs:
             found["log"] = os.path.join(self.logs, mc.name + ".log")
             with open(found["log"], "w", encoding="utf-8") as file:
                 file.write(text)
         if self.figures:
             try:
-                found["figures"] = self.figures(text)
+                found["figures"] = json.loads(json.dumps(plain(dict(self.figures(text)))))
             except Exception as error:  # in the function of the user
                 found["logError"] = f"reading figures: {error}"
         return found
-
-    def _write(self, run: Run, record: Dict[str, Any]) -> None:
-        """Write a record so that a crash afterwards does not lose the record."""
-        with self._file_lock, open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(record, default=str) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-            self.done[run.name] = record
 
 
 class _Line:
@@ -288,6 +248,7 @@ class _Line:
 
     def close(self) -> None:
         if self.shown:
+            self.shown = False
             print(file=sys.stderr)
 
 

@@ -1,6 +1,7 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 import csv
+import errno
 import json
 import threading
 import time
@@ -35,6 +36,8 @@ def test_all_combinations_run_and_have_names_that_stay():
     (("A", {"size": [3]}, 1), "name 'A': it has to begin with a letter"),
     (("a", {"size": [3]}, 0), "repeats 0"),
     (("a", {"size": [3, 3]}, 1), "the same parameters are there twice"),
+    (("a", {"size": [3], "x": [object()]}, 1), "the parameter x is <object object"),
+    (("a", {"size": [3], "x": [{1, 2}]}, 1), "the parameter x is {1, 2}: it has to be a number"),
 ])
 def test_bad_input_gets_a_sentence(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
@@ -48,7 +51,7 @@ def test_each_run_has_a_record_and_its_minicluster_is_deleted(api, cluster, path
     assert len(records) == 6 and not api.miniclusters
     assert sorted(Records.read(path), key=lambda r: r["name"]) == sorted(records, key=lambda r: r["name"])
     row = records.rows()[0]
-    assert (row["size"], row["seed"], row["state"], row["runSeconds"], row["attempts"], row["loop"]) == (1, 7, "Succeeded", 20, 1, 4.5)
+    assert (row["parameter.size"], row["parameter.seed"], row["state"], row["runSeconds"], row["attempts"], row["figure.loop"]) == (1, 7, "Succeeded", 20, 1, 4.5)
     with open(records[0]["log"], encoding="utf-8") as file:
         assert file.read() == "Loop time of 4.5 on 28 procs\n"
     records.to_csv(str(tmp_path / "runs.csv"))
@@ -111,6 +114,150 @@ def test_a_sweep_goes_on_where_it_ended(api, cluster, path):
         assert len([json.loads(line)["name"] for line in file]) == 6
 
 
+class Scalar:
+    """A number as numpy has it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def tolist(self):
+        return self.value
+
+
+def test_numbers_of_numpy_are_numbers(api, cluster, path):
+    assert [run.name for run in runs_of("a", {"size": [Scalar(4)]}, 1)] == [run.name for run in runs_of("a", {"size": [4]}, 1)]
+    api.play = api.run("1\n")
+    records = sweep("lj", make, {"size": [Scalar(4)]}, records=path, progress=False, figures=lambda text: {"loop": Scalar(1.5)})
+    assert records[0]["parameters"] == {"size": 4} and records[0]["figures"] == {"loop": 1.5}
+    assert list(Records.read(path)) == list(records) and records.rows()[0]["wanted"] == 4
+
+
+def test_columns_of_parameters_and_figures_replace_no_others(api, cluster, path):
+    api.play = api.run("1\n")
+    records = sweep("lj", lambda nodes, state: make(2 * nodes), {"nodes": [2], "state": ["solid"]}, records=path, progress=False,
+                    figures=lambda text: {"size": 7})
+    row = records.rows()[0]
+    assert (row["parameter.nodes"], row["parameter.state"], row["figure.size"]) == (2, "solid", 7)
+    assert (row["nodes"], row["state"], row["size"]) == ("node-[0-3]", "Succeeded", 4)
+
+
+@pytest.mark.parametrize("labels", [
+    {"experiment.flux-framework.org/name": "lj"},  # of kubectl minicluster experiment
+    {NAME_LABEL: "lj"},  # somebody has copied the labels
+])
+def test_miniclusters_of_others_stay(api, cluster, path, labels):
+    api.play = api.run()
+    sweep("lj", make, {"size": [1]}, records=path, progress=False)
+    api.play = None
+    for annotations in ({}, None):
+        api.create({"metadata": {"name": f"lj-01-{annotations}".lower(), "namespace": "default", "labels": labels,
+                                 "annotations": annotations}, "spec": {}})
+    sweep("lj", make, {"size": [1]}, records=path, progress=False)
+    assert len(api.miniclusters) == 2
+
+
+def test_a_log_that_cannot_be_read_is_kept(api, cluster, path, tmp_path):
+    api.play = api.run("1\n")
+    api.instead = lambda method, where, query: (403, {"reason": "Forbidden", "message": "you may not"}) if where.endswith("/log") else None
+    arguments = {"records": path, "logs": str(tmp_path / "logs"), "progress": False}
+    records = sweep("lj", make, {"size": [1]}, **arguments)
+    assert (records[0]["state"], records[0]["logError"], records[0]["kept"]) == ("Succeeded", "you may not", True)
+    assert list(sweep("lj", make, {"size": [1]}, **arguments)) == list(records) and len(api.miniclusters) == 1
+    assert list(MiniCluster.get(records[0]["name"]).read().metadata["labels"]) == [NAME_LABEL, "sweep.flux-framework.org/repetition"]
+
+
+def test_a_read_of_a_log_that_fails_once_loses_nothing(api, cluster, path):
+    api.play, failed = api.run("2\n"), []
+
+    def instead(method, where, query):
+        if where.endswith("/log") and not failed:
+            failed.append(where)
+            return 503, {"reason": "ServiceUnavailable", "message": "etcdserver: leader changed"}
+        return None
+
+    api.instead = instead
+    records = sweep("lj", make, {"size": [1]}, records=path, progress=False, figures=lambda text: {"loop": float(text)})
+    assert records[0]["figures"] == {"loop": 2} and "logError" not in records[0] and not api.miniclusters
+
+
+def test_two_programs_do_not_run_one_sweep(api, cluster, path):
+    seen = []
+
+    def play(mc):
+        with pytest.raises(fluxelastic.Error, match="another program runs the sweep of"):
+            sweep("lj", make, {"size": [1]}, records=path, progress=False)
+        seen.append(mc)
+        api.run()(mc)
+
+    api.play = play
+    assert len(sweep("lj", make, {"size": [1]}, records=path, progress=False)) == 1
+    assert seen and len(sweep("lj", make, {"size": [1]}, records=path, progress=False)) == 1
+
+
+def test_the_first_record_of_an_end_counts(api, cluster, path):
+    api.play = api.run()
+    record = dict(sweep("lj", make, {"size": [1]}, records=path, progress=False)[0])
+    with open(path, "w", encoding="utf-8") as file:
+        for state in ("Deleted", "Succeeded", "Failed"):
+            file.write(json.dumps({**record, "state": state}) + "\n")
+    assert sweep("lj", make, {"size": [1]}, records=path, progress=False)[0]["state"] == "Succeeded"
+
+
+@pytest.mark.parametrize("text, sentence", [
+    ('{"name": "a", "state": "Failed"}\n{"na{"name": "b"}\n', "runs.jsonl, line 2: it is no record"),
+    ("[1]\n", "line 1: it is no record"),
+    ("the thesis, without a newline", "is no file of records"),
+])
+def test_a_file_that_has_something_else_is_left_alone(api, cluster, path, text, sentence):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    with pytest.raises(ValueError, match=sentence):
+        sweep("lj", make, {"size": [1]}, records=path, progress=False)
+    with open(path, encoding="utf-8") as file:
+        assert file.read() == text
+
+
+def test_a_full_disk_leaves_no_half_record(api, cluster, path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    api.play = api.run()
+    with monkeypatch.context() as patched:
+        patched.setattr("fluxelastic.records.os.fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            sweep("lj", make, {"size": [1]}, records=path, progress=False)
+    assert list(Records.read(path)) == [] and len(api.miniclusters) == 1
+    assert sweep("lj", make, {"size": [1]}, records=path, progress=False)[0]["state"] == "Succeeded"
+
+
+def test_a_conflict_of_a_quota_does_not_end_a_sweep(api, cluster, path):
+    api.play, refused = api.run(), []
+
+    def instead(method, *_):
+        if method == "POST" and not refused:
+            refused.append(method)
+            return 409, {"reason": "Conflict", "message": "Operation cannot be fulfilled on resourcequotas"}
+        return None
+
+    api.instead = instead
+    assert sweep("lj", make, {"size": [1]}, records=path, progress=False)[0]["state"] == "Succeeded"
+
+
+def test_an_error_ends_a_sweep_also_while_requests_are_repeated(api, cluster, path):
+    cluster.patience = 300
+    api.play = api.run()
+    later = (503, {"reason": "ServiceUnavailable", "message": "later"})
+
+    def instead(method, *_):
+        if method != "POST":
+            return None
+        return (422, {"reason": "Invalid", "message": "no"}) if len(api.requests) > 3 else later
+
+    api.instead = instead
+    with pytest.raises(fluxelastic.RequestError, match="no"):
+        sweep("lj", make, {"size": [1, 2, 3, 4]}, records=path, progress=False)
+
+
 def test_records_of_another_specification_are_not_taken(api, cluster, path):
     api.play = api.run()
     sweep("lj", make, {"size": [1]}, records=path, progress=False)
@@ -130,7 +277,9 @@ def test_ctrl_c_leaves_what_runs_and_says_how_to_go_on(api, cluster, path, monke
         patched.setattr("fluxelastic.sweeps.wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
             sweep("lj", make, {"size": [1, 2, 3, 4]}, records=path, progress=False)
-    assert "0 of 4 runs are recorded" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "0 of 4 runs are recorded" in told
+    assert "kubectl delete minicluster -n default -l sweep.flux-framework.org/name=lj" in told
     assert len(api.miniclusters) == 4
     for mc in list(api.miniclusters.values()):
         api.succeed(mc)
