@@ -111,11 +111,11 @@ class Cluster(Transport):
 
     # Pods.
 
-    def pods(self, mc: models.MiniCluster) -> List[Dict[str, Any]]:
+    def pods(self, mc: models.MiniCluster, limit: Optional[Limit] = None) -> List[Dict[str, Any]]:
         """Return the pods of the brokers that have nodes, by rank. The newest pod of a rank counts, and the recorded lead."""
         metadata = mc.metadata or {}
         selector = f"{_UID_LABEL}={metadata.get('uid')},{_POD_LABEL}={metadata.get('name')}"
-        answer = self.request("GET", pods_of(metadata.get("namespace", "")), [("labelSelector", selector)])
+        answer = self.request("GET", pods_of(metadata.get("namespace", "")), [("labelSelector", selector)], limit=limit)
         lead = mc.status.admission.lead if mc.status and mc.status.admission else None
         newest: Dict[int, Dict[str, Any]] = {}
         for pod in sorted(answer["items"], key=_age):
@@ -125,9 +125,9 @@ class Cluster(Transport):
             newest[rank] = pod
         return [newest[rank] for rank in sorted(newest)]
 
-    def lead(self, mc: models.MiniCluster) -> Optional[Dict[str, Any]]:
+    def lead(self, mc: models.MiniCluster, limit: Optional[Limit] = None) -> Optional[Dict[str, Any]]:
         """Return the pod of the lead broker, which has the output; None while the lead has no node."""
-        return next((pod for pod in self.pods(mc) if is_lead(pod["metadata"].get("labels"))), None)
+        return next((pod for pod in self.pods(mc, limit) if is_lead(pod["metadata"].get("labels"))), None)
 
 
 def _age(pod: Dict[str, Any]) -> Tuple[bool, str, int]:

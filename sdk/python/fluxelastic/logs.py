@@ -16,12 +16,12 @@ _POLL = 0.5
 _SILENCE = 90  # seconds without a line, after which a log is opened anew: the way may have died silently
 
 
-def read(cluster: Cluster, get: Callable[[], models.MiniCluster], follow: bool, limit: Limit) -> Iterator[str]:
+def read(cluster: Cluster, get: Callable[[Limit], models.MiniCluster], follow: bool, limit: Limit) -> Iterator[str]:
     """Yield the lines of the output of a MiniCluster that get returns, as MiniCluster.logs does."""
     log, begun, pause = _Log(cluster, limit), False, _POLL
     while True:
-        mc = get()
-        lead, name, ended = cluster.lead(mc), status.name_of(mc), status.has_ended(mc)
+        mc = get(limit)
+        lead, name, ended = cluster.lead(mc, limit), status.name_of(mc), status.has_ended(mc)
         if lead is not None and _begun(lead, name):
             begun = True
             yield from log.read(lead, name, follow and not ended)

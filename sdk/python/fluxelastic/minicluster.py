@@ -140,9 +140,9 @@ class MiniCluster:
     def submit(self, stop: Callable[[], bool] = never) -> "MiniCluster":
         """Submit the MiniCluster, and return it.
 
-        Nothing is submitted twice: if there is a MiniCluster of the name that was submitted with the same specification,
-        also by a program that has ended since, that one is taken up. One that is being deleted is waited for, and then
-        the MiniCluster is submitted. The error NameTaken says that the MiniCluster of the name has another specification.
+        A MiniCluster of the name that is in the cluster, and was submitted with the same specification, is taken up, also
+        if another program submitted it. The end of a MiniCluster that is being deleted is waited for. The error NameTaken
+        says that the MiniCluster of the name has another specification. WaitTimeout says that stop returned True.
         """
         limit = Limit(stop=stop)
         while True:
@@ -172,7 +172,10 @@ class MiniCluster:
 
     def read(self) -> models.MiniCluster:
         """Return the object as it is now. The error Deleted also says that its name belongs to another MiniCluster."""
-        found = self.cluster.get(self.namespace, self.name)
+        return self._read()
+
+    def _read(self, limit: Optional[Limit] = None) -> models.MiniCluster:
+        found = self.cluster.get(self.namespace, self.name, limit)
         if self._uid not in (None, (found.metadata or {}).get("uid")):
             raise errors.Deleted(f"{self.name} was deleted, and its name belongs to another MiniCluster", "Deleted")
         return found
@@ -240,20 +243,21 @@ class MiniCluster:
         self.cluster.request("PATCH", one_of(collection(self.namespace), self.name, "scale"), body={"spec": {"replicas": size}},
                              content="application/merge-patch+json")
 
-    def cancel(self, wait: bool = True) -> None:
+    def cancel(self, wait: bool = True, stop: Callable[[], bool] = never) -> None:
         """Delete the MiniCluster with its pods and its log, and wait until it is gone. It may be gone already.
 
-        A MiniCluster that was made afterwards with the same name stays.
+        A MiniCluster that was made afterwards with the same name stays. WaitTimeout says that stop returned True.
         """
+        limit = Limit(stop=stop)
         body = {"preconditions": {"uid": self._uid}} if self._uid else None
         try:
-            answer = self.cluster.request("DELETE", one_of(collection(self.namespace), self.name), body=body)
+            answer = self.cluster.request("DELETE", one_of(collection(self.namespace), self.name), body=body, limit=limit)
         except errors.RequestError as error:
             if error.status == 404 or body and error.reason == "Conflict":
                 return
             raise
         if wait:  # the answer is the object, or a Status with details
-            self._wait("deleted", Limit(), (answer.get("details") or answer.get("metadata") or {}).get("uid"))
+            self._wait("deleted", limit, (answer.get("details") or answer.get("metadata") or {}).get("uid"))
 
     def result(self) -> status.Result:
         """Return what is known of the MiniCluster now: exit code, sizes, times, attempts."""
@@ -265,7 +269,7 @@ class MiniCluster:
         With follow, wait until the log begins, and go on, also in further attempts, until the MiniCluster has finished,
         is rejected or never fits. The error NoLog says that there is no log, and WaitTimeout that stop returned True.
         """
-        return logs.read(self.cluster, self.read, follow, Limit(stop=stop))
+        return logs.read(self.cluster, self._read, follow, Limit(stop=stop))
 
     # How it is shown.
 

@@ -193,11 +193,11 @@ class _Sweep:
             result = mc.outcome(stop=self._stopped.is_set)
             record = {**result.to_dict(), "parameters": run.parameters, "repetition": run.repetition, "digest": mc.digest,
                       **self._output(mc)}
+            self.done[run.name] = self.file.write(record)
+            if not self.keep and "kept" not in record:
+                mc.cancel(wait=False, stop=self._stopped.is_set)
         except errors.WaitTimeout:  # the sweep was stopped
             return
-        self.done[run.name] = self.file.write(record)
-        if not self.keep and "kept" not in record:
-            mc.cancel(wait=False)
 
     def _submit(self, mc: MiniCluster) -> None:
         """Submit a MiniCluster, once the quota of the namespace has room."""

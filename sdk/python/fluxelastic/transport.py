@@ -147,7 +147,7 @@ def request_error(error: Exception, answered: bool = True) -> errors.RequestErro
         return _refusal(error)
     if isinstance(error, (urllib3.exceptions.HTTPError, client.ApiException, OSError, ValueError)):
         return errors.RequestError(f"the API server does not answer: {error}", "NoAnswer", passes=not _is_wrong(error, answered))
-    return errors.RequestError(f"the request cannot be sent: {error!r}", "NotSent")
+    return errors.RequestError(f"the client cannot send requests, or read answers: {error!r}", "ClientFailed")
 
 
 def _refusal(error: client.ApiException) -> errors.RequestError:

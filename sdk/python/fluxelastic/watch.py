@@ -125,9 +125,9 @@ class Watch:
         pause = 0.5
         try:
             while self._is_wanted():
+                if self._listed is None and not self._list():
+                    continue
                 began = monotonic()
-                if self._listed is None:
-                    self._list()
                 self._watch()
                 if monotonic() - began > 1:
                     pause = 0.5
@@ -149,8 +149,12 @@ class Watch:
                 for follower in followers:
                     follower.changed.notify_all()
 
-    def _list(self) -> None:
-        answer = self._transport.request("GET", self._path, self._query)
+    def _list(self) -> bool:
+        """Read all states. It is False if all who followed have left before there was an answer."""
+        try:
+            answer = self._transport.request("GET", self._path, self._query, limit=Limit(stop=lambda: not self._followers))
+        except errors.WaitTimeout:
+            return False
         found = {item["metadata"]["name"]: item for item in answer["items"]}
         with self.lock:
             self.lists += 1
@@ -161,6 +165,7 @@ class Watch:
                     if mc is not None or follower.is_told():
                         follower.tell(mc, _version(item["metadata"]))
         self._listed = answer["metadata"]["resourceVersion"]
+        return True
 
     def _watch(self) -> None:
         query = self._query + [("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", self._listed),

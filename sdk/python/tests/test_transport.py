@@ -122,12 +122,15 @@ def test_a_timeout_counts_also_while_the_first_read_is_repeated(api, cluster):
         mc.wait(stop=stopped.is_set)
 
 
-def test_trouble_that_lasts_is_told_once(api, cluster, monkeypatch, capsys):
-    cluster.patience = 300
-    monkeypatch.setattr(Limit, "pause", lambda self, seconds: len(api.requests) < 9)
+def test_trouble_that_lasts_is_told_once(api, cluster, capsys):
+    class Fast(Limit):
+        def pause(self, seconds):
+            return len(api.requests) < 9
+
     api.instead = lambda method, path, query: (503, {"reason": "ServiceUnavailable", "message": "etcd \x1b[2Jhas no leader"})
+    cluster.patience = 300
     with pytest.raises(fluxelastic.WaitTimeout):
-        new().submit()
+        cluster.get("default", "lj", Fast())
     assert capsys.readouterr().err == "etcd \\x1b[2Jhas no leader. Trying again for 300 s.\n"
 
 

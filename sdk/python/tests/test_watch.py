@@ -121,7 +121,7 @@ def test_whatever_ends_the_watch_ends_the_waits(api, cluster, monkeypatch, error
         raise error
 
     monkeypatch.setattr(cluster, "stream", stream)
-    with pytest.raises(fluxelastic.RequestError, match="the request cannot be sent"):
+    with pytest.raises(fluxelastic.RequestError, match="the client cannot send requests, or read answers"):
         mc.wait(timeout=20)
 
 
@@ -152,18 +152,24 @@ def test_a_watch_that_ends_at_once_is_opened_after_a_pause(api, cluster, monkeyp
     api.ends_watches = True
 
     def pause(seconds):
-        pauses.append(seconds)
-        assert len([r for r in api.requests if "watch=" in r]) == len(pauses)
+        pauses.append((len([r for r in api.requests if "watch=" in r]), seconds))
         if len(pauses) == 3:
+            api.ends_watches = False
             api.run()(api.miniclusters["default", "lj"])
 
     monkeypatch.setattr(watch, "sleep", pause)
     monkeypatch.setattr(watch, "monotonic", lambda: 0)  # however slow the machine is
-    with cluster.follow("default", "lj") as follower:
-        while follower.last is None or follower.last.status is None or not follower.last.status.completion_time:
-            api.ends_watches = len(pauses) < 3
-            time.sleep(0.01)
-    assert pauses[:3] == [0.5, 1, 2] and mc.wait(timeout=20).succeeded
+    assert mc.wait(timeout=60).succeeded and pauses[:3] == [(1, 0.5), (2, 1), (3, 2)]
+
+
+def test_a_watch_that_nobody_needs_does_not_try_on(api, cluster):
+    cluster.patience = 300
+    new().submit()
+    api.instead = lambda method, path, query: (503, {"reason": "ServiceUnavailable", "message": "later"})
+    with cluster.follow("default", "lj") as follower, pytest.raises(TimeoutError):
+        follower.next(Limit(0.1))
+    cluster._watches["default"]._thread.join(20)
+    assert not cluster._watches["default"]._thread.is_alive()
 
 
 def test_a_watch_that_is_too_old_begins_anew(api, cluster):
