@@ -18,6 +18,14 @@ NOW = "2026-01-01T00:00:00Z"
 DEFAULTS = {"size": 1, "tasks": 1, "deadlineSeconds": 31500000}
 
 
+def until(condition: Callable[[], Any]) -> None:
+    """Wait for a condition. A test that waits in vain fails."""
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end, "it was waited for in vain"
+        time.sleep(0.01)
+
+
 class FakeAPI:
     """The server. All objects are dictionaries with the names of the API."""
 

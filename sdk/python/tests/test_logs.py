@@ -1,12 +1,11 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 import threading
-import time
 
 import pytest
 
 import fluxelastic
-from fakeapi import NOW, pod
+from fakeapi import NOW, pod, until
 from fluxelastic import MiniCluster
 
 LEAD = "lj-0-0-0-abcde"
@@ -35,8 +34,7 @@ def test_logs_follow_to_the_end_and_no_line_comes_twice(api, mc, made):
     reader = threading.Thread(target=lambda: lines.extend(mc.logs(follow=True)))
     reader.start()
     api.start(made, "one\n")
-    while not lines:
-        time.sleep(0.01)
+    until(lambda: lines)
     api.logs[LEAD] = "one\ntwo\n"
     api.succeed(made)
     reader.join(20)
@@ -86,8 +84,7 @@ def test_a_log_that_breaks_off_goes_on(api, mc, made, zone):
     lines = []
     reader = threading.Thread(target=lambda: lines.extend(mc.logs(follow=True)))
     reader.start()
-    while api.breaks_after is not None:
-        time.sleep(0.01)
+    until(lambda: api.breaks_after is None)
     api.succeed(made)
     reader.join(20)
     assert lines == ["one", "two", "three", "four"]
@@ -116,9 +113,20 @@ def test_a_read_of_a_log_is_repeated(api, mc, made):
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_log_that_nobody_may_read_is_an_error(api, mc, made, status):
     api.start(made, "one\n")
-    api.instead = lambda method, path, query: (status, {"reason": "No", "message": "you may not"}) if path.endswith("/log") else None
+    reads = []
+
+    def instead(method, path, query):
+        if not path.endswith("/log"):
+            return None
+        reads.append(path)
+        if len(reads) == 2:
+            api.succeed(made)  # so that nobody reads for ever
+        return status, {"reason": "No", "message": "you may not"}
+
+    api.instead = instead
     with pytest.raises(fluxelastic.RequestError, match="you may not"):
         list(mc.logs(follow=True))
+    assert len(reads) == 1
 
 
 def test_what_never_fits_ends_a_log(api, mc):

@@ -5,12 +5,12 @@ import pickle
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 from kubernetes import client
 
 import fluxelastic
+from fakeapi import until
 from fluxelastic import MiniCluster, submit_all, wait_all
 
 
@@ -148,8 +148,7 @@ def test_a_minicluster_that_is_being_deleted_is_not_taken_up(api, cluster):
     first.cancel(wait=False)
     submitter = threading.Thread(target=new().submit)
     submitter.start()
-    while len([r for r in api.requests if "watch=" in r]) < 1:  # it waits for the end
-        time.sleep(0.01)
+    until(lambda: any("watch=" in r for r in api.requests))  # it waits for the end
     assert submitter.is_alive()
     api.delete("lj")
     submitter.join(20)

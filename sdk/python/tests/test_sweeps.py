@@ -149,11 +149,10 @@ def test_miniclusters_of_others_stay(api, cluster, path, labels):
     api.play = api.run()
     sweep("lj", make, {"size": [1]}, records=path, progress=False)
     api.play = None
-    for annotations in ({}, None):
-        api.create({"metadata": {"name": f"lj-01-{annotations}".lower(), "namespace": "default", "labels": labels,
-                                 "annotations": annotations}, "spec": {}})
+    for name, annotations in (("lj-01-1", {}), ("lj-01-2", None), (Records.read(path)[0]["name"], None)):
+        api.create({"metadata": {"name": name, "namespace": "default", "labels": labels, "annotations": annotations}, "spec": {}})
     sweep("lj", make, {"size": [1]}, records=path, progress=False)
-    assert len(api.miniclusters) == 2
+    assert len(api.miniclusters) == 3
 
 
 def test_a_log_that_cannot_be_read_is_kept(api, cluster, path, tmp_path):

@@ -1,13 +1,13 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 import threading
-import time
 
 import pytest
 from kubernetes import config
 
 import fluxelastic
-from fluxelastic import MiniCluster, watch
+from fakeapi import until
+from fluxelastic import MiniCluster, models, watch
 from fluxelastic.transport import Limit
 
 
@@ -41,8 +41,7 @@ def test_what_changes_between_the_first_read_and_the_list_is_seen(api, cluster):
     api.instead = instead
     with cluster.follow("default", "a"), cluster.follow("default", "b") as follower:
         assert follower.next(Limit(20))
-        while len(late) < 2 or not any("watch=" in r and "fieldSelector" not in r for r in api.requests):
-            time.sleep(0.01)
+        until(lambda: len(late) == 2 and any("watch=" in r and "fieldSelector" not in r for r in api.requests))
         assert late[0].next(Limit(20)).status.exit_code == 0
         assert late[1].next(Limit(20)) is None
 
@@ -63,8 +62,7 @@ def test_what_is_deleted_before_the_list_and_read_before_is_gone(api, cluster):
         if path.endswith("/c") and not asked.is_set():
             answer = api.miniclusters["default", "c"]
             asked.set()
-            while not cluster._watches["default"].lists:
-                time.sleep(0.01)
+            until(lambda: cluster._watches["default"].lists)
             return 200, answer
         return None
 
@@ -76,8 +74,7 @@ def test_what_is_deleted_before_the_list_and_read_before_is_gone(api, cluster):
     api.instead = instead
     with cluster.follow("default", "a"), cluster.follow("default", "b"):
         assert listed.wait(20)
-        while not seen:
-            time.sleep(0.01)
+        until(lambda: seen)
         assert seen == [None]
 
 
@@ -87,12 +84,10 @@ def test_a_success_is_no_deletion_if_the_minicluster_is_cleaned_up(api, cluster)
     def instead(method, path, query):
         """Before the first read is answered, the MiniCluster ends, and is deleted."""
         if path.endswith("/lj") and method == "GET" and ("default", "lj") in api.miniclusters:
-            while not any("watch=" in r for r in api.requests):
-                time.sleep(0.01)
+            until(lambda: any("watch=" in r for r in api.requests))
             api.run()(api.miniclusters["default", "lj"])
             api.delete("lj")
-            while not cluster._watches["default"]._followers["lj"][0].gone:
-                time.sleep(0.01)
+            until(lambda: cluster._watches["default"]._followers["lj"][0].gone)
         return None
 
     api.instead = instead
@@ -106,11 +101,19 @@ def test_a_wait_does_not_go_over_to_another_minicluster_of_the_name(api, cluster
         assert follower.next(Limit(20))
         api.delete("lj")
         api.run()(api.create(new(size=5).to_dict()))
-        while not follower.gone:
-            time.sleep(0.01)
+        until(lambda: follower.gone)
         assert follower.next(Limit(20)) is None and follower.last.spec.size == 4
         with pytest.raises(TimeoutError):
             follower.next(Limit(0))
+
+
+def test_a_list_that_has_another_minicluster_of_the_name_says_that_the_first_is_gone(api, cluster):
+    new().submit()
+    with cluster.follow("default", "lj") as follower:
+        assert follower.next(Limit(20))
+        with cluster._watches["default"].lock:
+            follower.tell(models.MiniCluster(metadata={"uid": "other"}), 10**6)
+        assert follower.next(Limit(20)) is None and follower.last.spec.size == 4
 
 
 @pytest.mark.parametrize("error", [AttributeError("getheaders"), config.ConfigException("no token")])
