@@ -4,6 +4,8 @@
 package ledger
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-elastic/flux-elastic/internal/state"
@@ -20,33 +22,54 @@ func anyAsk() state.Ask {
 
 // Amount is part of queue.Kinds.
 func (r *room) Amount(resource, id, other string) (free, all int64) {
-	gang, ok := r.ask(id, nil)
-	if !ok {
-		return 0, 0
-	}
-	var without fluxion.Bitmap
-	if other != "" {
-		without = r.nodesOf(other)
-	}
-	return gang.AmountIn(r.graph, resource, without)
+	return r.beside(id, other).AmountIn(r.graph, resource)
 }
 
 // Elsewhere is part of queue.Kinds.
-func (r *room) Elsewhere(id, other string) []int { return r.nodesOf(id).RanksOutside(r.graph, other) }
+func (r *room) Elsewhere(id, other string) []int { return r.usable(id).RanksOutside(r.graph, other) }
 
 // Meet is part of queue.Kinds.
-func (r *room) Meet(id, other string) bool { return r.nodesOf(id).Meets(r.nodesOf(other)) }
+func (r *room) Meet(id, other, beside string) bool {
+	return r.usable(id).Meets(r.beside(other, beside))
+}
 
-// nodesOf is usable, which is remembered as long as no nodes could come.
-func (r *room) nodesOf(id string) fluxion.Bitmap {
-	known := r.request(id)
-	switch {
-	case known == nil:
-		return nil
-	case r.added != nil:
-		return r.usable(id)
-	case known.usable == nil:
-		known.usable = r.usable(id)
+// beside are the nodes that a gang could use, and that another gang could not; "" is no other.
+func (r *room) beside(id, other string) fluxion.Bitmap {
+	nodes := r.usable(id)
+	if other != "" {
+		nodes = nodes.Without(r.usable(other))
 	}
-	return known.usable
+	return nodes
+}
+
+// usable are the nodes that a gang could use.
+func (r *room) usable(id string) fluxion.Bitmap { return r.reach(id).usable }
+
+// reach is where a gang could be if it had no nodes and nothing was held: on nodes of all architectures of which it may get one.
+type reach struct {
+	// usable also has the nodes that are closed to the gang, or that it avoids: it may use them later. open are those without
+	// them.
+	usable, open fluxion.Bitmap
+}
+
+// reach is that of a gang. It is remembered as long as no nodes could come.
+func (r *room) reach(id string) reach {
+	gang, ok := r.askAny(id, nil)
+	if !ok {
+		return reach{}
+	}
+	if r.added == nil && gang.reach != nil {
+		return *gang.reach
+	}
+	if gang.ask.Arch != "" && r.layout.needsOneArch(&gang.ask) {
+		gang.Gang = r.layout.ofArch(r.graph, gang.Gang, gang.ask.Arch)
+	}
+	found := reach{open: r.graph.Usable(gang.Gang)}
+	gang.Pods.Closed = nil
+	gang.Pods.Infeasible = slices.DeleteFunc(slices.Clone(gang.Pods.Infeasible), func(e fluxion.Exclusion) bool { return e.Reason == avoided })
+	found.usable = r.graph.Usable(gang.Gang)
+	if r.added == nil {
+		r.requests[id].reach = &found
+	}
+	return found
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
@@ -57,11 +58,14 @@ func TestKinds(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct {
-		id, other string
-		want      bool
-	}{{"uid-plain", "uid-zero", true}, {"uid-zero", "uid-one", false}, {"", "uid-one", true}, {"uid-plain", "unknown", false}} {
-		if got := r.Meet(tc.id, tc.other); got != tc.want {
-			t.Errorf("%s and %s meet: %t", tc.id, tc.other, got)
+		id, other, without string
+		want               bool
+	}{
+		{"uid-plain", "uid-zero", "", true}, {"uid-zero", "uid-one", "", false}, {"", "uid-one", "", true}, {"uid-plain", "unknown", "", false},
+		{"uid-plain", "", "uid-zero", true}, {"uid-plain", "uid-zero", "uid-zero", false}, {"", "", "uid-plain", true}, {"uid-zero", "uid-zero", "uid-plain", false},
+	} {
+		if got := r.Meet(tc.id, tc.other, tc.without); got != tc.want {
+			t.Errorf("%s and %s meet without %s: %t", tc.id, tc.other, tc.without, got)
 		}
 	}
 }
@@ -76,5 +80,72 @@ func TestKindsOfWholeNodes(t *testing.T) {
 	r := roomOf(t, c, fixture.MiniCluster("next"))
 	if free, all := r.Amount("cpu", "uid-next", ""); free != 8000 || all != 16000 {
 		t.Errorf("%d of %d are free", free, all)
+	}
+}
+
+// Nodes that are closed to a gang, or avoided, are nodes that it could use. So what a gang could use and what another gang could
+// use beside it is what both could use together.
+func TestKindsOfClosedNodes(t *testing.T) {
+	c := clusterOf(fixture.Nodes("a", "b", "c", "d"), nil, nil)
+	c.Reserve([]Reservation{maintenance("c", "d")}, at(0))
+	ask := func(mc *fixture.MiniClusterWrapper) state.Ask {
+		return requestOf(c, mc.Defaulted(), fixture.Pod("p").Obj()).At(at(0))
+	}
+	avoids := fixture.MiniCluster("next").Status(func(s *v1alpha2.MiniClusterStatus) {
+		s.Avoid = &v1alpha2.Avoid{Nodes: "a", Until: metav1.NewTime(at(60))}
+	})
+	r, err := c.Room(asks{"plain": ask(fixture.MiniCluster("next")), "short": ask(limited(58)), "avoids": ask(avoids)}.of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"plain", "short", "avoids"} {
+		if free, all := r.Amount("cpu", id, ""); free != 32000 || all != 32000 {
+			t.Errorf("%s: %d of %d", id, free, all)
+		}
+		for _, other := range []string{"plain", "short", "avoids"} {
+			if free, all := r.Amount("cpu", id, other); free != 0 || all != 0 {
+				t.Errorf("%s without %s: %d of %d", id, other, free, all)
+			}
+		}
+	}
+}
+
+// No rank leaves a node for a gang that the node is closed to.
+func TestVictimsOnClosedNodes(t *testing.T) {
+	c := clusterOf(fixture.Nodes("a", "b", "c"), nil, nil)
+	c.Reserve([]Reservation{research("c")}, at(60))
+	c.Confirm("uid-lmp", &state.Promise{Nodes: []string{"a", "b", "c"}, Requests: fluxion.Resources{"cpu": 8000, "pods": 1}})
+	if got := roomOf(t, c, fixture.MiniCluster("next")).Victims("uid-lmp", 1, "uid-next"); !slices.Equal(got, []int{1}) {
+		t.Errorf("%v leave", got)
+	}
+}
+
+// A gang that may get nodes of one architecture or of another could use both, whatever is free and wherever it is placed.
+func TestKindsOfArchitectures(t *testing.T) {
+	c := mixed("linux/amd64/4", "linux/arm64/2")
+	c.Confirm("uid-lmp", &state.Promise{Nodes: []string{"linux-arm64-0", "linux-arm64-1"}, Requests: fluxion.Resources{"cpu": 8000, "pods": 1}})
+	ask := func(arch string) state.Ask {
+		ask := requestOf(c, fixture.MiniCluster("next").Size(2).Defaulted(), fixture.Pod("p").Obj())
+		ask.Arch = arch
+		return ask
+	}
+	r, err := c.Room(asks{"any": ask(""), "later": ask(""), "arm": ask("arm64"), "amd": ask("amd64")}.of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Place("later", []int{2})
+	for _, id := range []string{"any", "later"} {
+		if got := r.Elsewhere(id, "uid-lmp"); got != nil {
+			t.Errorf("%s: elsewhere are %v", id, got)
+		}
+		if !r.Meet(id, "arm", "") || !r.Meet(id, "amd", "") {
+			t.Errorf("%s meets no gangs of one architecture", id)
+		}
+	}
+	if free, all := r.Amount("cpu", "any", "amd"); free != 0 || all != 16000 {
+		t.Errorf("%d of %d are beside amd64", free, all)
+	}
+	if r.Meet("arm", "amd", "") {
+		t.Error("gangs of different architectures meet")
 	}
 }

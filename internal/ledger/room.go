@@ -61,8 +61,7 @@ type request struct {
 	fluxion.Gang
 	domains *domains // nil for a gang that may be anywhere
 	ask     state.Ask
-	// usable are the nodes that the gang could use; nil until they are looked for.
-	usable fluxion.Bitmap
+	reach   *reach // nil until it is looked for
 }
 
 // room is a queue.Room on a graph of its own.
@@ -283,9 +282,7 @@ func (r *room) CouldHoldBeside(id string, sizes []int, others []string) bool {
 	}
 	gang.Pods.Infeasible = slices.Clip(gang.Pods.Infeasible)
 	for _, other := range others {
-		if nodes := r.usable(other); nodes != nil {
-			gang.Pods.Infeasible = append(gang.Pods.Infeasible, fluxion.Exclusion{Reason: "kept for others", Nodes: nodes})
-		}
+		gang.Pods.Infeasible = append(gang.Pods.Infeasible, fluxion.Exclusion{Reason: "kept for others", Nodes: r.usable(other)})
 	}
 	return r.layout.couldHoldInOne(r.graph, gang.Gang, &gang.ask, sizes)
 }
@@ -350,23 +347,13 @@ func (r *room) complete(id string) (request, bool) {
 
 // Keep also keeps the nodes that a gang avoids: it may use them later.
 func (r *room) Keep(id string) {
-	if nodes := r.usable(id); nodes != nil {
+	if nodes := r.usable(id); len(nodes) > 0 {
 		r.kept = append(slices.Clip(r.kept), fluxion.Exclusion{Reason: "kept for others", Nodes: nodes})
 	}
 }
 
-// usable are the nodes that a waiting gang could use, also those that it avoids now; nil if there is none.
-func (r *room) usable(id string) fluxion.Bitmap {
-	gang, ok := r.ask(id, nil)
-	if !ok {
-		return nil
-	}
-	gang.Pods.Infeasible = slices.DeleteFunc(slices.Clone(gang.Pods.Infeasible), func(e fluxion.Exclusion) bool { return e.Reason == avoided })
-	return r.graph.Usable(gang.Gang)
-}
-
 func (r *room) Victims(id string, n int, taker string) []int {
-	return r.graph.Victims(id, n, r.nodesOf(taker))
+	return r.graph.Victims(id, n, r.reach(taker).open)
 }
 
 func (r *room) Shrink(id string, ranks []int) {

@@ -36,6 +36,15 @@ func (b Bitmap) Meets(other Bitmap) bool {
 	return false
 }
 
+// Without are the nodes that are not in another set.
+func (b Bitmap) Without(other Bitmap) Bitmap {
+	left := slices.Clone(b)
+	for i := range min(len(b), len(other)) {
+		left[i] &^= other[i]
+	}
+	return left
+}
+
 // window is the part of the set from the first node on, as one word.
 func (b Bitmap) window(first int32) uint64 {
 	word, shift := int(first/64), uint(first%64)

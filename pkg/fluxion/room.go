@@ -45,12 +45,12 @@ func (g *Graph) Rooms(gang Gang) []Room {
 	return rooms
 }
 
-// Usable are the nodes that could take a pod of a gang if every node were up and nothing held or closed. The
-// gang's topology does not matter here.
+// Usable are the nodes that could take a pod of a gang if every node were up and nothing held. The gang's topology does not
+// matter here.
 func (g *Graph) Usable(gang Gang) Bitmap {
 	m := g.match(&gang)
-	m.gatherEmpty()
-	var nodes Bitmap
+	m.gather(m.empty)
+	nodes := Bitmap{}
 	for i := range m.cells {
 		for node := range eachBit(m.cells[i].nodes) {
 			nodes.Set(int(m.first[m.cells[i].page] + node))
@@ -59,24 +59,24 @@ func (g *Graph) Usable(gang Gang) Bitmap {
 	return nodes
 }
 
-// AmountIn is how much of a resource is free on the nodes of a graph that are up and that could hold a pod of the gang, and how
-// much of it these nodes have in all, without some nodes. Nothing is free of a node that a pod has alone.
-func (gang *Gang) AmountIn(g *Graph, resource string, without Bitmap) (free, all int64) {
-	m := g.match(gang)
-	index, known := slices.BinarySearch(m.resources, resource)
-	whole, _ := slices.BinarySearch(m.resources, WholeNode)
+// AmountIn is how much of a resource is free on those nodes of the set that are up, and how much of it they have in all.
+// Nothing is free of a node that a pod has alone.
+func (b Bitmap) AmountIn(g *Graph, resource string) (free, all int64) {
+	l := g.nodes.layout
+	index, known := slices.BinarySearch(l.resources, resource)
+	whole, _ := slices.BinarySearch(l.resources, WholeNode)
 	if !known {
 		return 0, 0
 	}
 	for i, page := range g.nodes.pages {
-		can := m.feasible(int32(i)) &^ without.window(m.first[i])
+		in := b.window(l.first[i])
 		for c := range page.classes {
 			class := &page.classes[c]
-			nodes, has := int64(bits.OnesCount64(class.nodes&can)), m.model(class.model)
-			if class.down != "" || m.pods.fits(has) == 0 {
+			nodes := int64(bits.OnesCount64(class.nodes & in))
+			if nodes == 0 || class.down != "" {
 				continue
 			}
-			all += nodes * has[index]
+			all += nodes * max(l.model(class.model)[index], 0)
 			if left := page.left(c); left[whole] > 0 {
 				free += nodes * max(left[index], 0)
 			}

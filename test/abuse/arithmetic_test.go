@@ -38,7 +38,7 @@ func (plenty) Amount(string, string, string) (free, all int64) {
 	return queue.MaxAmount, queue.MaxAmount
 }
 func (plenty) Elsewhere(string, string) []int          { return nil }
-func (plenty) Meet(string, string) bool                { return true }
+func (plenty) Meet(_, _, without string) bool          { return without == "" }
 func (plenty) Why(string, []int) string                { return "" }
 func (plenty) Grow(string, int) []elastic.Pod          { return nil }
 func (plenty) Keep(string)                             {}

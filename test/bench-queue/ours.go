@@ -197,7 +197,7 @@ func (r *room) Amount(_, _, other string) (free, all int64) {
 // Elsewhere and Meet: every gang can use every node.
 func (r *room) Elsewhere(string, string) []int { return nil }
 
-func (r *room) Meet(string, string) bool { return true }
+func (r *room) Meet(_, _, without string) bool { return without == "" }
 
 func (r *room) Why(_ string, sizes []int) string {
 	if slices.Min(sizes) <= r.free {

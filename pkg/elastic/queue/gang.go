@@ -242,7 +242,7 @@ type Room interface {
 	// shape.
 	With(queue string, nodes []int) Room
 	// Victims are the n ranks of a gang that are best to leave for another gang, the taker, rising: first those on nodes that
-	// are up and that the taker could use. The lead never leaves.
+	// are up and that the taker could use now. The lead never leaves.
 	Victims(id string, n int, taker string) []int
 	// Snapshot is a copy for trials. A copy is cheap.
 	Snapshot() Room
@@ -264,15 +264,17 @@ type Capacity interface {
 	Why(id string, sizes []int) string
 }
 
-// Kinds are on which nodes gangs could run.
+// Kinds are on which nodes gangs could run if nothing was held. Nodes count that are down, closed to a gang for now, or avoided by
+// the gang, and those of all architectures of which the gang may get one: what a gang could use is the same in all snapshots.
 type Kinds interface {
-	// Amount is how much of a resource is free on the nodes that a gang can use now, and how much of it they have in all,
-	// without the nodes that another gang could use; "" is no other. The gang "" selects no nodes and tolerates no taints.
+	// Amount is how much of a resource is free on the nodes that a gang could use, and how much of it they have in all, of those
+	// that are up, without the nodes that another gang could use; "" is no other. The gang "" selects no nodes and tolerates no
+	// taints.
 	Amount(resource, id, other string) (free, all int64)
-	// Elsewhere are the ranks of another gang on nodes that a gang could not use if they were up and empty, rising.
+	// Elsewhere are the ranks of another gang on nodes that a gang could not use, rising.
 	Elsewhere(id, other string) []int
-	// Meet reports whether two gangs could use the same node.
-	Meet(id, other string) bool
+	// Meet reports whether two gangs could use the same node, without the nodes that a third gang could use; "" is none.
+	Meet(id, other, without string) bool
 }
 
 // Changes are what gangs get and leave.

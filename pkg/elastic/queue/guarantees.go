@@ -12,10 +12,18 @@ const mostKinds = 16
 // gangs, too: nobody knows which gangs come.
 const anyGang = ""
 
-// addKind notes that the queue has a gang of a class.
-func (q *jobQueue) addKind(id, class string) {
-	if len(q.kinds) < mostKinds && !q.classes[class] {
-		q.classes[class], q.kinds = true, append(q.kinds, id)
+// addKind notes on which nodes gangs of a class could run, unless these are some of the nodes of another kind.
+func (q *jobQueue) addKind(room Room, id, class string) {
+	if len(q.Guarantee) == 0 || q.classes[class] {
+		return
+	}
+	q.classes[class] = true
+	if slices.ContainsFunc(q.kinds, func(kind string) bool { return !room.Meet(id, id, kind) }) {
+		return
+	}
+	q.kinds = slices.DeleteFunc(q.kinds, func(kind string) bool { return !room.Meet(kind, kind, id) })
+	if len(q.kinds) < mostKinds {
+		q.kinds = append(q.kinds, id)
 	}
 }
 
@@ -34,7 +42,7 @@ func (s *clusterState) withinGuarantees(g *Gang, q *jobQueue, limit int) int {
 	return limit
 }
 
-// free is how much of a resource is free on the nodes that a gang can use now.
+// free is how much of a resource is free on the nodes that a gang could use.
 func (s *clusterState) free(g *Gang, name string) int64 {
 	free, _ := s.room.Amount(name, g.ID, "")
 	return free - s.names.amount(s.unplaced, name)
@@ -45,79 +53,112 @@ func (s *clusterState) guaranteedToOthers(q *jobQueue) []string {
 	return slices.DeleteFunc(slices.Clone(s.guaranteed), func(name string) bool { return s.keptForOthers(q, name) == 0 })
 }
 
-// sparesGuarantees reports whether a gang at its smallest size leaves other queues what they are guaranteed, if the
-// cluster holds all guarantees.
+// sparesGuarantees reports whether a gang at its smallest size leaves other queues what they are guaranteed, if the nodes that it
+// could use hold all guarantees.
 func (s *clusterState) sparesGuarantees(e *entry) bool {
 	for _, name := range s.guaranteedToOthers(e.queue) {
-		promised, left := int64(0), s.free(&e.Gang, name)-times(e.Requests[name], e.least())
-		for _, q := range s.guarantors {
-			promised = bounded(promised + q.Guarantee[name])
+		if e.Requests[name] == 0 {
+			continue
 		}
-		if e.Requests[name] > 0 && promised <= s.total[name] && left < s.keptFrom(&e.Gang, e.queue, name, left) {
-			return false
+		left := s.free(&e.Gang, name) - times(e.Requests[name], e.least())
+		if left < s.keptFrom(&e.Gang, e.queue, name, left) {
+			if _, all := s.room.Amount(name, e.ID, ""); s.promised(s.room, &e.Gang, name, nil) <= all {
+				return false
+			}
 		}
 	}
 	return true
 }
 
 // keptForOthers is how much of a resource is guaranteed to other queues and not in use.
-func (s *clusterState) keptForOthers(q *jobQueue, name string) int64 {
-	return s.kept(q, name, func(_ *jobQueue, kept int64) int64 { return kept })
+func (s *clusterState) keptForOthers(q *jobQueue, name string) (sum int64) {
+	for _, other := range s.guarantors {
+		sum = bounded(sum + s.keptFor(other, q, name))
+	}
+	return sum
 }
 
-// keptFrom is how much of a resource a gang of a queue has to leave to other queues on the nodes that it can use: what is
+// keptFor is how much of a resource is guaranteed to another queue than q and not in use.
+func (s *clusterState) keptFor(other, q *jobQueue, name string) int64 {
+	if other == q {
+		return 0
+	}
+	return max(other.Guarantee[name]-s.has(other, name), 0)
+}
+
+// had is what a queue has of its guarantee on nodes that some gang could not use: those of a kind.
+type had struct {
+	kind   string
+	amount int64
+}
+
+// keptFrom is how much of a resource a gang of a queue has to leave to other queues on the nodes that it could use: what is
 // guaranteed to them and not in use, without what they can have on other nodes. If so much is left that this does not
 // matter, it is not looked at.
-func (s *clusterState) keptFrom(g *Gang, q *jobQueue, name string, left int64) int64 {
+func (s *clusterState) keptFrom(g *Gang, q *jobQueue, name string, left int64) (sum int64) {
 	if all := s.keptForOthers(q, name); all <= left {
 		return all
 	}
-	return s.kept(q, name, func(other *jobQueue, kept int64) int64 {
-		return other.needsOf(g, s.room, kept, func(id string) int64 {
-			free, _ := s.room.Amount(name, id, g.ID)
-			return free
-		})
-	})
-}
-
-// needsOf is how much of an amount the queue needs of the nodes that a gang can use: the least that any kind of its gangs needs of
-// these nodes, since that kind can have the rest on other nodes. Kinds that cannot use these nodes need nothing of them.
-func (q *jobQueue) needsOf(g *Gang, room Room, amount int64, elsewhere func(id string) int64) int64 {
-	need, needed := amount, false
-	for _, id := range q.kinds {
-		if room.Meet(id, g.ID) {
-			need, needed = min(need, max(amount-elsewhere(id), 0)), true
+	var before []had
+	for _, other := range s.guarantors {
+		if kept := s.keptFor(other, q, name); kept > 0 {
+			elsewhere, meets := s.hadElsewhere(other, g, name, kept, before)
+			if before = append(before, elsewhere); meets {
+				sum = bounded(sum + kept - elsewhere.amount)
+			}
 		}
 	}
-	if !needed {
-		return 0
-	}
-	return need
+	return sum
 }
 
-// mostOf is how much of a resource there is in all for a gang on the nodes that it can use, with what may come, and how much of
+// hadElsewhere is how much of what is kept for a queue it can have on nodes that a gang could not use, beside what queues before
+// it have there: the most that any kind of its gangs can, of those that could use some node of the gang. It reports false if no
+// kind could.
+func (s *clusterState) hadElsewhere(q *jobQueue, g *Gang, name string, kept int64, before []had) (most had, meets bool) {
+	for i, kind := range q.kinds {
+		free, _ := s.room.Amount(name, kind, g.ID)
+		for _, h := range before {
+			if h.amount > 0 && s.room.Meet(kind, h.kind, g.ID) {
+				free -= h.amount
+			}
+		}
+		this, meet := had{kind, min(max(free, 0), kept)}, s.room.Meet(kind, g.ID, "")
+		if i == 0 || meet && !meets || meet == meets && this.amount > most.amount {
+			most, meets = this, meet
+		}
+	}
+	return most, meets
+}
+
+// promised is how much of a resource is guaranteed to all queues but one on the nodes that a gang could use.
+func (s *clusterState) promised(room Room, g *Gang, name string, but *jobQueue) (sum int64) {
+	for _, q := range s.guarantors {
+		if q != but {
+			sum = bounded(sum + q.part(room, g.ID, name))
+		}
+	}
+	return sum
+}
+
+// part is how much of its guarantee a queue needs of the nodes that a gang could use, whatever is held: the least that any kind of
+// its gangs does, which could have the rest on other nodes. If no kind could use these nodes, it is nothing.
+func (q *jobQueue) part(room Room, id, name string) int64 {
+	part, meets := q.Guarantee[name], false
+	for _, kind := range q.kinds {
+		_, elsewhere := room.Amount(name, kind, id)
+		part = min(part, max(q.Guarantee[name]-elsewhere, 0))
+		meets = meets || room.Meet(kind, id, "")
+	}
+	if !meets {
+		return 0
+	}
+	return part
+}
+
+// mostOf is how much of a resource there is in all for a gang on the nodes that it could use, with what may come, and how much of
 // that the guarantees of other queues leave.
 func (c *cycle) mostOf(e *entry, name string) (all, left int64) {
 	_, all = c.base.Amount(name, e.ID, "")
 	all = bounded(all + e.mostToCome(name))
-	left = all
-	for _, other := range c.state.guarantors {
-		if other != e.queue {
-			left -= other.needsOf(&e.Gang, c.base, other.Guarantee[name], func(id string) int64 {
-				_, all := c.base.Amount(name, id, e.ID)
-				return all
-			})
-		}
-	}
-	return all, max(left, e.queue.Guarantee[name])
-}
-
-// kept is the sum of some part of what is guaranteed to each other queue and not in use.
-func (s *clusterState) kept(q *jobQueue, name string, part func(other *jobQueue, kept int64) int64) (sum int64) {
-	for _, other := range s.guarantors {
-		if kept := other.Guarantee[name] - s.has(other, name); other != q && kept > 0 {
-			sum = bounded(sum + part(other, kept))
-		}
-	}
-	return sum
+	return all, max(all-c.state.promised(c.base, &e.Gang, name, e.queue), e.queue.Guarantee[name])
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 // The nodes from 4 on are of another kind, for example with a taint: only gangs that say so can use them. What nobody could
@@ -50,6 +52,65 @@ func TestKindsOfNodes(t *testing.T) {
 			cluster: newCluster(8, append(shared, easy("third"))...).run(with(gang("r", 2, 0), research), 2, 0).run(with(gang("s", 2, 0), research), 2, 1).
 				wait(with(gang("a", 2, 1), prod), with(gang("b", 4, 1), inQueue("third"))).on(0, 4, "r", "s", "a").on(4, 8, "b"), second: 100,
 			want: "a NoRoom, b Admitted 4, s is evicted (reclaim)",
+		},
+	})
+}
+
+// What is guaranteed is of the nodes that gangs of the queue could use, and on other nodes only as much as fits there.
+func TestGuaranteesOfKinds(t *testing.T) {
+	guaranteed := func(name string, cpu int64) Queue {
+		return queue(name, func(q *Queue) { q.Guarantee = Resources{"cpu": cpu} })
+	}
+	shared := queue("third", func(q *Queue) { q.Reclaimable = true })
+	research, prod, third := inQueue("research"), inQueue("prod"), inQueue("third")
+	testSchedule(t, map[string]scheduleCase{
+		"is had, though the guarantees are more than these nodes": {
+			cluster: newCluster(8, guaranteed("lab", 2), guaranteed("prod", 6), shared).on(0, 4, "x", "y").
+				run(with(gang("x", 2, 0), third), 2, 0).run(with(gang("y", 2, 0), third), 2, 1).
+				wait(with(gang("h", 2, 1), inQueue("lab"))).on(0, 4, "x", "y", "h", anyGang), second: 100,
+			want: "h NoRoom, y is evicted (reclaim)",
+		},
+		"two are not had on the same other nodes": {
+			cluster: newCluster(8, guaranteed("p1", 4), guaranteed("p2", 4), easy("research")).on(4, 8, "g1", "g2").
+				run(with(gang("g1", 1, 0), inQueue("p1")), 1, 0).run(with(gang("g2", 1, 0), inQueue("p2")), 1, 0).
+				wait(with(gang("a", 2, 1), research)).on(0, 8, "g1", "g2").on(0, 4, "a", anyGang), second: 100,
+			want: "a NoRoom",
+		},
+		"two are had on different other nodes": {
+			cluster: newCluster(12, guaranteed("p1", 4), guaranteed("p2", 4), easy("research")).on(0, 4, "g1").on(8, 12, "g2").
+				run(with(gang("g1", 1, 0), inQueue("p1")), 1, 0).run(with(gang("g2", 1, 0), inQueue("p2")), 1, 0).
+				wait(with(gang("a", 4, 1), research)).on(0, 8, "g1").on(4, 12, "g2").on(4, 8, "a", anyGang), second: 100,
+			want: "a Admitted 4",
+		},
+		"is kept, also on nodes that are closed to others now": {
+			cluster: newCluster(8, guaranteed("prod", 4), easy("research")).wait(with(gang("a", 4, 1), research)).shut("a", 4, 8), second: 100,
+			want: "a Admitted 4",
+		},
+		"is had elsewhere, and refuses nobody": {
+			cluster: newCluster(8, guaranteed("prod", 2), easy("research")).on(4, 8, "p").run(with(gang("p", 2, 0), prod), 2, 0).
+				wait(with(gang("a", 3, 1), research)).on(4, 8, "p").on(0, 4, "a", anyGang), second: 100,
+			want: "a Admitted 3",
+		},
+		"refuses nobody for nodes that are closed now": {
+			cluster: newCluster(8, guaranteed("prod", 4), easy("research")).wait(with(gang("a", 4, 1), research)).shut("a", 0, 4).shut(anyGang, 0, 4), second: 100,
+			want: "a Admitted 4",
+		},
+		"is not moved by a gang that may not use the queue": {
+			cluster: newCluster(8, guaranteed("prod", 4), easy("research")).
+				wait(with(gang("x", 1, 0), prod, func(g *Gang) { g.Refused = elastic.Refuse(elastic.NotAllowed, "no") }), with(gang("a", 4, 1), research)).
+				on(0, 8, "x").on(0, 4, "a", anyGang), second: 100,
+			want: "x NotAllowed, a TooLargeForQueue",
+		},
+		"is not moved by a gang that is over": {
+			cluster: newCluster(8, guaranteed("prod", 4), easy("research")).on(4, 8, "p").run(with(gang("p", 1, 0), prod), 1, 0, ending).
+				wait(with(gang("a", 2, 1), research)).on(0, 8, "p").on(0, 4, "a", anyGang), second: 100,
+			want: "a TooLargeForQueue",
+		},
+		"is no part of nodes for those that it lets start": {
+			cluster: newCluster(8, guaranteed("prod", 6), easy("research"), shared).on(4, 8, "p").run(with(gang("p", 1, 0), prod), 1, 0).on(0, 2, "y1", "y2").
+				run(with(gang("y1", 1, 0), third), 1, 0).run(with(gang("y2", 1, 0), third), 1, 1).
+				wait(with(gang("a", 1, 1), research)).on(0, 8, "p").on(0, 4, "a", "y1", "y2", anyGang), second: 100,
+			want: "a NoRoom, y2 is evicted (reclaim)",
 		},
 	})
 }

@@ -9,21 +9,20 @@ import "slices"
 const rounding = 1e-9
 
 // reclaim takes nodes for heads from other queues that have more than their deserved share, and
-// leaves them that share, of the nodes that the head could use. A guarantee is had even if they have no gangs of such sizes:
-// then those with more than their guarantee have to do. What they are guaranteed is kept free for them.
+// leaves them that share: of the nodes that the head could use, and of those that a gang could use that would go. A guarantee is
+// had even if they have no gangs of such sizes: then those with more than their guarantee have to do. What they are guaranteed is
+// kept free for them.
 func (c *cycle) reclaim() {
-	known := map[string]*pool{} // by class
+	pools := pools{}
 	for _, head := range c.heads() {
-		other := func(r *run) bool { return r.queue != head.queue && r.queue.Reclaimable }
-		if !c.mayTake(head) || !slices.ContainsFunc(c.runs, other) {
+		may := func(r *run) bool { return r.queue != head.queue && r.queue.Reclaimable }
+		if !c.mayTake(head) || !slices.ContainsFunc(c.runs, may) {
 			continue
 		}
-		p := known[head.class]
-		if p == nil {
-			p = c.poolOf(head)
-			known[head.class] = p
-		}
-		p.update(c, head)
+		p := pools.of(c, head.ID, head.class)
+		now := p.now.snapshot()
+		c.afterLeaving.pool = &now
+		other := func(r *run) bool { return may(r) && len(p.now.outside[r.ID]) < len(r.Ranks) }
 		covered := head.queue.covers(c.afterLeaving.usesWith(head), head.Requests)
 		if covered || p.now.share(p.now.usesWith(head)) <= p.deserved[head.queue.index]+rounding {
 			c.takeFor(head, "reclaim", other, p.keepsShare)
@@ -52,27 +51,41 @@ type pool struct {
 	state *clusterState
 }
 
+// pools are by class.
+type pools map[string]*pool
+
+// of is the pool of a gang of a class, as it is once all that leaves has left.
+func (all pools) of(c *cycle, id, class string) *pool {
+	p := all[class]
+	if p == nil {
+		p = c.poolOf(id)
+		all[class] = p
+	}
+	p.update(c)
+	return p
+}
+
 // poolOf is the nodes that a gang could use, divided among the queues whose gangs could use some of them.
-func (c *cycle) poolOf(e *entry) *pool {
+func (c *cycle) poolOf(id string) *pool {
 	s := newClusterState(c.base, c.queues, Resources{}, c.state.names)
 	s.users = make([]tally, len(c.state.users))
 	for _, r := range c.runs {
 		s.run(r)
 	}
-	p := &pool{of: e.ID, now: s.sums.snapshot()}
-	p.leaveOut(c.runs, s.room, e)
+	p := &pool{of: id, now: s.sums.snapshot()}
+	p.leaveOut(c.runs, s.room)
 	for name := range c.state.total {
-		free, _ := s.room.Amount(name, e.ID, "")
+		free, _ := s.room.Amount(name, id, "")
 		p.now.total[name] = max(free, 0)
 		for _, q := range c.queues {
 			p.now.total[name] += p.now.has(q, name)
 		}
 	}
 	known := map[string]bool{}
-	d := division{queues: c.queues, nodes: &p.now, all: &s.sums, reaches: func(id, class string) bool {
+	d := division{queues: c.queues, nodes: &p.now, all: &s.sums, of: id, room: c.base, reaches: func(other, class string) bool {
 		reaches, asked := known[class]
-		if !asked || class == "" {
-			reaches = c.base.Meet(e.ID, id)
+		if !asked {
+			reaches = c.base.Meet(id, other, "")
 			known[class] = reaches
 		}
 		return reaches
@@ -81,31 +94,31 @@ func (c *cycle) poolOf(e *entry) *pool {
 	return p
 }
 
-// leaveOut counts what gangs have on nodes that a gang could not use as outside.
-func (p *pool) leaveOut(runs []*run, room Room, e *entry) {
+// leaveOut counts what gangs have on nodes that are not of the pool as outside.
+func (p *pool) leaveOut(runs []*run, room Room) {
 	for _, r := range runs {
 		outside := p.now.outside[r.ID]
-		p.now.stay(r.ID, r.user, r.needs, slices.DeleteFunc(room.Elsewhere(e.ID, r.ID), func(rank int) bool { return slices.Contains(outside, rank) }))
+		p.now.stay(r.ID, r.user, r.needs, slices.DeleteFunc(room.Elsewhere(p.of, r.ID), func(rank int) bool { return slices.Contains(outside, rank) }))
 	}
 }
 
-// update finds out what the queues have of the nodes once all that leaves has left, so that nodes may be taken for a gang.
-func (p *pool) update(c *cycle, e *entry) {
-	if s := c.afterLeaving; p.state != s {
-		total := p.now.total
-		p.now, p.state = s.sums.snapshot(), s
-		p.now.total = total
-		p.leaveOut(c.runs, s.room, e)
-		for _, q := range c.queues {
-			for _, other := range q.waiting {
-				if len(other.nodes) > 0 || other.provided {
-					p.now.move(other.user, other.needs, len(s.room.Elsewhere(e.ID, other.ID)))
-				}
+// update finds out what the queues have of the nodes once all that leaves has left.
+func (p *pool) update(c *cycle) {
+	s := c.afterLeaving
+	if p.state == s {
+		return
+	}
+	total := p.now.total
+	p.now, p.state = s.sums.snapshot(), s
+	p.now.total = total
+	p.leaveOut(c.runs, s.room)
+	for _, q := range c.queues {
+		for _, other := range q.waiting {
+			if len(other.nodes) > 0 || other.provided {
+				p.now.move(other.user, other.needs, len(s.room.Elsewhere(p.of, other.ID)))
 			}
 		}
 	}
-	now := p.now.snapshot()
-	p.state.pool = &now
 }
 
 // covers reports whether the guarantee of a queue covers all that it uses of what pods request.

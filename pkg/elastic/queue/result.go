@@ -229,8 +229,8 @@ func (c *cycle) why(e *entry) (elastic.Verdict, string) {
 	}
 	for _, name := range c.state.guaranteedToOthers(q) {
 		need, free := times(e.Requests[name], least), c.state.free(&e.Gang, name)
-		if kept := c.state.keptFrom(&e.Gang, q, name, free-need); kept > 0 && need > 0 && need > free-kept {
-			return elastic.NoRoom, fmt.Sprintf("needs %s%s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, free), c.amount(name, kept))
+		if kept := c.state.keptFrom(&e.Gang, q, name, free-need); need > 0 && need <= free && need > free-kept && c.state.withinGuarantees(&e.Gang, q, least) < least {
+			return elastic.NoRoom, fmt.Sprintf("needs %s%s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, free), c.amount(name, min(kept, free)))
 		}
 	}
 	if why := c.state.room.Why(e.ID, []int{least}); why != "" {

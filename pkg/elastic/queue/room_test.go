@@ -26,6 +26,7 @@ type toyRoom struct {
 	held  map[string]map[int]int // node by rank
 	best  map[string]bool
 	only  map[string][2]int // the first node that a gang can use, and the one after the last; all if there is none
+	shut  map[string][2]int // the nodes that a gang could use, but not now
 	kept  []bool            // by node
 	// queue is that of each gang, and of each node that could come: only its gangs can use the node. came are these
 	// nodes by queue and shape.
@@ -35,7 +36,7 @@ type toyRoom struct {
 }
 
 func newToyRoom(nodes, slots int) *toyRoom {
-	r := &toyRoom{slots: slots, free: make([]int, nodes), pods: make([]int, nodes), held: map[string]map[int]int{}, best: map[string]bool{}, only: map[string][2]int{}, kept: make([]bool, nodes), queue: map[string]string{}}
+	r := &toyRoom{slots: slots, free: make([]int, nodes), pods: make([]int, nodes), held: map[string]map[int]int{}, best: map[string]bool{}, only: map[string][2]int{}, shut: map[string][2]int{}, kept: make([]bool, nodes), queue: map[string]string{}}
 	for i := range r.free {
 		r.free[i], r.pods[i], r.all = slots, max(10, slots), append(r.all, slots)
 	}
@@ -59,7 +60,13 @@ func (r *toyRoom) take(id string, rank, node, sign int) {
 	r.held[id] = ranks
 }
 
-// canUse reports whether a gang can use a node.
+// isShut reports whether a gang cannot use a node now.
+func (r *toyRoom) isShut(id string, node int) bool {
+	shut := r.shut[id]
+	return node >= shut[0] && node < shut[1]
+}
+
+// canUse reports whether a gang could use a node.
 func (r *toyRoom) canUse(id string, node int) bool {
 	only, limited := r.only[id]
 	if owner := r.owner[node]; owner != "" && owner != r.queue[id] {
@@ -71,7 +78,7 @@ func (r *toyRoom) canUse(id string, node int) bool {
 func (r *toyRoom) open(id string, limit int) []int {
 	var nodes []int
 	for i := range r.free {
-		if !r.canUse(id, i) {
+		if !r.canUse(id, i) || r.isShut(id, i) {
 			continue
 		}
 		n := min(r.free[i], r.pods[i])
@@ -117,9 +124,9 @@ func (r *toyRoom) Elsewhere(id, other string) (ranks []int) {
 	return ranks
 }
 
-func (r *toyRoom) Meet(id, other string) bool {
+func (r *toyRoom) Meet(id, other, without string) bool {
 	for node := range r.free {
-		if r.canUse(id, node) && r.canUse(other, node) {
+		if r.canUse(id, node) && r.canUse(other, node) && (without == "" || !r.canUse(without, node)) {
 			return true
 		}
 	}
@@ -244,7 +251,7 @@ func (r *toyRoom) ranks(id string) []int {
 
 func (r *toyRoom) Victims(id string, n int, taker string) []int {
 	ranks := slices.DeleteFunc(r.ranks(id), func(rank int) bool { return rank == 0 })
-	useful := func(rank int) bool { return r.canUse(taker, r.held[id][rank]) }
+	useful := func(rank int) bool { return r.canUse(taker, r.held[id][rank]) && !r.isShut(taker, r.held[id][rank]) }
 	slices.SortStableFunc(ranks, func(a, b int) int { return compare(useful(a), useful(b)) })
 	ranks = ranks[max(len(ranks)-n, 0):]
 	slices.Sort(ranks)
@@ -418,6 +425,12 @@ func (c *cluster) on(first, end int, ids ...string) *cluster {
 	for i := range c.snap.Running {
 		class(&c.snap.Running[i].Gang)
 	}
+	return c
+}
+
+// shut closes some nodes to a gang for now.
+func (c *cluster) shut(id string, first, end int) *cluster {
+	c.room.shut[id] = [2]int{first, end}
 	return c
 }
 

@@ -83,7 +83,7 @@ type jobQueue struct {
 	known    bool // the snapshot has the queue
 	users    map[string]*user
 	deserved float64
-	// kinds are gangs that tell on which nodes gangs of the queue could run, by ID: anyGang, and one of each class.
+	// kinds are gangs that tell on which nodes gangs of a queue with a guarantee could run, by ID: at first anyGang.
 	kinds   []string
 	classes map[string]bool
 	all     []*entry // in the order of the queue
@@ -193,7 +193,9 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 		}
 		r.user = c.userOf(&r.Gang, r.queue)
 		c.state.run(r)
-		r.queue.addKind(r.ID, r.Class)
+		if !r.Ending {
+			r.queue.addKind(c.base, r.ID, r.Class)
+		}
 		c.runs = append(c.runs, r)
 	}
 	slices.SortFunc(c.runs, func(a, b *run) int { return cmp.Compare(a.ID, b.ID) })
@@ -202,7 +204,9 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 		e := &entries[i]
 		e.Gang, e.queue = s.Waiting[i], byName[s.Waiting[i].Queue]
 		c.prepare(e)
-		e.queue.addKind(e.ID, e.class)
+		if e.Refused.Verdict == "" {
+			e.queue.addKind(c.base, e.ID, e.class)
+		}
 		e.queue.all = append(e.queue.all, e)
 	}
 	for _, q := range c.queues {

@@ -15,7 +15,10 @@ type division struct {
 	queues []*jobQueue
 	// nodes is what the queues have of the nodes, and all what they have of all nodes.
 	nodes, all *sums
-	// reaches reports whether gangs like some gang could use some of the nodes; nil if all could.
+	// of is a gang that could use the nodes; "" if they are all. reaches reports whether gangs like some gang could use some of
+	// the nodes.
+	of      string
+	room    Room
 	reaches func(id, class string) bool
 }
 
@@ -41,16 +44,16 @@ func (d *division) parts() []float64 {
 	return least
 }
 
-// guarantee is what is guaranteed to a queue, without what it has on other nodes.
+// guarantee is what is guaranteed to a queue of the nodes: what it needs of them and what it has of them, without what it has
+// on other nodes.
 func (d *division) guarantee(q *jobQueue) Resources {
-	if d.reaches == nil {
+	if d.of == "" {
 		return q.Guarantee
 	}
 	left := Resources{}
-	if slices.ContainsFunc(q.kinds, func(id string) bool { return d.reaches(id, "") }) {
-		for name, amount := range q.Guarantee {
-			left[name] = max(amount-d.all.has(q, name)+d.nodes.has(q, name), 0)
-		}
+	for name, amount := range q.Guarantee {
+		has := d.nodes.has(q, name)
+		left[name] = max(min(amount-d.all.has(q, name)+has, max(q.part(d.room, d.of, name), has)), 0)
 	}
 	return left
 }
@@ -59,7 +62,7 @@ func (d *division) guarantee(q *jobQueue) Resources {
 func (d *division) demand(q *jobQueue) float64 {
 	want := d.nodes.uses(q)
 	for _, e := range q.all {
-		if e.verdict == "" && (d.reaches == nil || d.reaches(e.ID, e.class)) {
+		if e.verdict == "" && (d.of == "" || d.reaches(e.ID, e.class)) {
 			want.Add(e.Requests, e.wants())
 			for name := range e.Requests {
 				if total := d.nodes.total[name]; len(q.Capacity) == 0 && total > 0 && want[name] >= total {

@@ -62,9 +62,9 @@ func (r counted) Elsewhere(id, other string) []int {
 	return ranks
 }
 
-func (r counted) Meet(id, other string) bool {
+func (r counted) Meet(id, other, without string) bool {
 	r.count(1)
-	return r.Room.Meet(id, other)
+	return r.Room.Meet(id, other, without)
 }
 
 func (r counted) Grow(id string, n int) []elastic.Pod {

@@ -145,10 +145,7 @@ func (t *taking) shrinkAll(trial *clusterState) bool {
 		}
 	}
 	for _, v := range t.victims {
-		more := v.surplus - v.lent
-		for more > 0 && !t.mayLose(trial, v.run, more) {
-			more--
-		}
+		more := sort.Search(v.surplus-v.lent, func(n int) bool { return !t.mayLose(trial, v.run, n+1) })
 		if t.shrink(trial, v, more) {
 			return true
 		}
