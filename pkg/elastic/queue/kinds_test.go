@@ -5,7 +5,9 @@ package queue
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,48 @@ func TestKindsOfNodes(t *testing.T) {
 			cluster: newCluster(8, append(shared, easy("third"))...).run(with(gang("r", 2, 0), research), 2, 0).run(with(gang("s", 2, 0), research), 2, 1).
 				wait(with(gang("a", 2, 1), prod), with(gang("b", 4, 1), inQueue("third"))).on(0, 4, "r", "s", "a").on(4, 8, "b"), second: 100,
 			want: "a NoRoom, b Admitted 4, s is evicted (reclaim)",
+		},
+	})
+}
+
+// twoQueues are two queues of which one has four gangs on the nodes from 4 on and some on those before, and another has the rest.
+func twoQueues(first map[string]int, second map[string]int) *cluster {
+	shared := func(q *Queue) { q.Reclaimable = true }
+	c := newCluster(8, queue("h", shared), queue("r", shared)).on(4, 8, "b1", "b2", "b3", "b4").on(0, 4, "a1", "a2")
+	for _, id := range []string{"b1", "b2", "b3", "b4"} {
+		c.run(with(gang(id, 1, 0), inQueue("h")), 1, 0)
+	}
+	for name, starts := range map[string]map[string]int{"h": first, "r": second} {
+		for _, id := range sortedKeys(starts) {
+			if g := with(gang(id, 1, 5), inQueue(name)); starts[id] < 0 {
+				c.wait(g)
+			} else {
+				c.run(g, 1, starts[id])
+			}
+		}
+	}
+	return c.on(4, 8, "b1", "b2", "b3", "b4").on(0, 4, "a1", "a2").on(0, 8, "r1", "r2", "r3")
+}
+
+func sortedKeys(starts map[string]int) []string { return slices.Sorted(maps.Keys(starts)) }
+
+// A queue loses nothing that it could take back, of the nodes that the gang could use that would go.
+func TestQueuesDoNotTakeTurns(t *testing.T) {
+	testSchedule(t, map[string]scheduleCase{
+		"a gang that could use more": {
+			cluster: twoQueues(map[string]int{"a1": 1, "a2": -1}, map[string]int{"r1": 2, "r2": 3, "r3": 4}), second: 100,
+			want: "a2 NoRoom",
+		},
+		"a gang that could use less": {
+			cluster: twoQueues(map[string]int{"a1": 1, "a2": 6}, map[string]int{"r1": 2, "r2": 3, "r3": -1}), second: 100,
+			want: "r3 NoRoom, b1 is evicted (reclaim)",
+		},
+		"gangs elsewhere are no victims": {
+			cluster: newCluster(8, easy("h"), queue("r", func(q *Queue) { q.Reclaimable = true })).
+				on(4, 8, "b1", "b2").run(with(gang("b1", 2, 0), inQueue("r")), 2, 50).run(with(gang("b2", 2, 0), inQueue("r")), 2, 50).
+				run(with(gang("a1", 2, 0), inQueue("r")), 2, 0).run(with(gang("a2", 2, 0), inQueue("r")), 2, 0).
+				wait(with(gang("a", 2, 1), inQueue("h"))).on(4, 8, "b1", "b2").on(0, 4, "a1", "a2", "a"), second: 100,
+			want: "a NoRoom, a1 is evicted (reclaim)",
 		},
 	})
 }

@@ -3,7 +3,10 @@
 
 package queue
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // rounding is by how much equal shares may differ.
 const rounding = 1e-9
@@ -25,7 +28,13 @@ func (c *cycle) reclaim() {
 		other := func(r *run) bool { return may(r) && len(p.now.outside[r.ID]) < len(r.Ranks) }
 		covered := head.queue.covers(c.afterLeaving.usesWith(head), head.Requests)
 		if covered || p.now.share(p.now.usesWith(head)) <= p.deserved[head.queue.index]+rounding {
-			c.takeFor(head, "reclaim", other, p.keepsShare)
+			c.takeFor(head, "reclaim", other, func(s *clusterState, r *run, n int) bool {
+				if !p.keepsShare(s, r, n) {
+					return false
+				}
+				own := pools.of(c, r.ID, cmp.Or(r.Class, "gang "+r.ID))
+				return own == p || own.keepsAll(s, r, n, head.ID)
+			})
 		}
 		if covered && !head.provided {
 			c.takeFor(head, "reclaim", other, isAboveGuarantee)
@@ -138,6 +147,16 @@ func (p *pool) keepsShare(s *clusterState, r *run, n int) bool {
 	left := s.pool.uses(r.queue)
 	left.Add(r.Requests, -s.pool.inside(s.room, r, n, p.of))
 	return s.pool.share(left) >= p.deserved[r.queue.index]-rounding
+}
+
+// keepsAll reports whether a queue keeps its deserved share without n pods of a gang that could use the nodes alone, if all that
+// was taken from the queue before was there.
+func (p *pool) keepsAll(s *clusterState, r *run, n int, taker string) bool {
+	left := p.now.uses(r.queue)
+	left.Add(p.state.uses(r.queue), -1)
+	left.Add(s.uses(r.queue), 1)
+	left.Add(r.Requests, -s.inside(s.room, r, n, taker))
+	return p.now.share(left) >= p.deserved[r.queue.index]-rounding
 }
 
 // isAboveGuarantee reports whether the queue of a gang has more than its guarantee.
