@@ -137,6 +137,7 @@ func (s *simulation) start(cycle Result) {
 		}
 		i := slices.IndexFunc(s.snap.Waiting, func(g Gang) bool { return g.ID == d.Gang })
 		g := s.snap.Waiting[i]
+		g.Memory = d.Memory
 		s.hold(g.ID, d.Nodes)
 		s.ends[g.ID], s.began[g.ID] = s.now.Add(s.works(g, len(d.Nodes))), s.now
 		r := Running{Gang: g, Ranks: s.room.ranks(g.ID), Max: g.Sizing.Size, Admitted: s.now, Malleable: g.Sizing.Min < g.Sizing.Size}
@@ -708,28 +709,87 @@ func badVictims(cycle Result, runs map[string]Running) string {
 	return ""
 }
 
+// kindsOf are all of some nodes, the first and the last.
+func kindsOf(random *rand.Rand, nodes int) [][2]int {
+	half := 2 + random.IntN(nodes-3)
+	return [][2]int{{0, nodes}, {0, half}, {half, nodes}}
+}
+
+// fill runs small gangs until the nodes are taken, and lets some more wait. Choose says of which queue the next gang is and which
+// nodes it could use.
+func (c *cluster) fill(random *rand.Rand, waits int, choose func() (queue string, nodes [2]int)) *cluster {
+	for i := 0; len(c.snap.Waiting) < waits; i++ {
+		size := 1 + random.IntN(4)/3
+		queue, nodes := choose()
+		g := with(elasticGang(fmt.Sprintf("g%02d", i), 1+random.IntN(size), size, random.IntN(50), 0), inQueue(queue), func(g *Gang) { g.Class = fmt.Sprint(nodes) })
+		if c.room.only[g.ID] = nodes; c.room.Fits(g.ID, size) == size {
+			c.run(g, size, random.IntN(60), func(r *Running) { r.Malleable = random.IntN(2) == 0 })
+		} else if i >= 2*len(c.room.free) {
+			c.wait(g)
+		}
+	}
+	return c
+}
+
+// borrowers are two queues that borrow from each other. Each gang of the first could use either the first nodes or the last, and
+// each gang of the second all.
+func borrowers(random *rand.Rand) *cluster {
+	nodes, shared := 6+random.IntN(5), func(q *Queue) { q.Reclaimable = true }
+	kinds := kindsOf(random, nodes)
+	return newCluster(nodes, queue("a", shared), queue("b", shared)).fill(random, 1+random.IntN(2), func() (string, [2]int) {
+		kind := random.IntN(3)
+		return []string{"b", "a", "a"}[kind], kinds[kind]
+	})
+}
+
+// guarantors are three queues of which some have guarantees. Each gang could use the first nodes, the last, or all.
+func guarantors(random *rand.Rand) *cluster {
+	nodes := 6 + random.IntN(5)
+	var queues []Queue
+	for i, left := 0, nodes; i < 3; i++ {
+		queues = append(queues, queue(fmt.Sprint(i), func(q *Queue) {
+			guarantee := random.IntN(2) * random.IntN(left)
+			q.Reclaimable, q.Weight, q.Guarantee = true, 1+random.IntN(2), Resources{"cpu": int64(guarantee)}
+			left -= guarantee
+		}))
+	}
+	c, kinds := newCluster(nodes, queues...), kindsOf(random, nodes)
+	c.room.only[anyGang] = kinds[random.IntN(3)]
+	return c.fill(random, 1+random.IntN(3), func() (string, [2]int) { return fmt.Sprint(random.IntN(3)), kinds[random.IntN(3)] })
+}
+
 // Where nothing ends and nothing comes, takers come to an end, too: nobody is evicted for
 // nodes that it, or another, gets back in the next cycle.
 func TestTakersComeToAnEnd(t *testing.T) {
-	evictions := 0
-	for seed := range uint64(400) {
-		s := simulate(randomCluster(rand.New(rand.NewPCG(seed, 23))), func(Gang, int) time.Duration { return 1000 * time.Hour })
-		taken := 0
-		s.check = func(c Result) { taken = len(c.Evictions) + len(c.Drains) }
-		s.now = noon.Add(time.Hour)
-		for i := range s.snap.Running {
-			s.ends[s.snap.Running[i].ID] = s.now.Add(1000 * time.Hour)
-		}
-		for range 75 { // longer than any patience
-			s.step()
-			evictions += taken
-			s.now = s.now.Add(time.Second)
-		}
-		if taken > 0 {
-			t.Errorf("seed %d: something is taken still", seed)
-		}
+	for name, of := range map[string]struct {
+		cluster func(*rand.Rand) *cluster
+		seeds   uint64
+	}{"any": {randomCluster, 400}, "borrowers": {borrowers, 1000}, "guarantors": {guarantors, 1000}} {
+		t.Run(name, func(t *testing.T) {
+			evictions := 0
+			for seed := range of.seeds {
+				s := simulate(of.cluster(rand.New(rand.NewPCG(seed, 23))), func(Gang, int) time.Duration { return 1000 * time.Hour })
+				taken := 0
+				s.check = func(c Result) { taken = len(c.Evictions) + len(c.Drains) }
+				s.now = noon.Add(time.Hour)
+				for i := range s.snap.Running {
+					s.ends[s.snap.Running[i].ID] = s.now.Add(1000 * time.Hour)
+				}
+				for range 75 { // longer than any patience
+					s.step()
+					evictions += taken
+					s.now = s.now.Add(time.Second)
+				}
+				if taken > 0 {
+					t.Errorf("seed %d: something is taken still", seed)
+				}
+			}
+			if evictions == 0 {
+				t.Error("nothing was ever taken")
+			}
+			t.Logf("%d times something was taken", evictions)
+		})
 	}
-	t.Logf("%d times something was taken", evictions)
 }
 
 // With limits that are exact, the start that is expected of the first gang is
