@@ -115,6 +115,12 @@ func clusterOf(seed uint64, n int) *cluster {
 	}
 	free, wide, malleables, limits, classes := kind.IntN(3)*n/10, 1+kind.IntN(3), kind.IntN(4), kind.IntN(3), 1+kind.IntN(3)
 	c, random, left := newCluster(2*n+free, queues...), rand.New(rand.NewPCG(seed, 2)), 2*n
+	if seed%2 == 0 { // a part of the nodes is guaranteed
+		for i := range queues {
+			queues[i].Guarantee = Resources{"cpu": int64(kind.IntN(n/2/len(queues) + 1))}
+		}
+		c.snap.Queues = queues
+	}
 	some := func(g *Gang) {
 		g.Queue, g.User, g.Priority, g.Class = queues[random.IntN(len(queues))].Name, fmt.Sprint("u", random.IntN(3)), int32(random.IntN(3)), fmt.Sprint(random.IntN(classes))
 		if random.IntN(3) < limits {
