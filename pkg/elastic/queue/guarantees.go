@@ -29,8 +29,8 @@ func (q *jobQueue) addKind(room Room, id, class string) {
 
 // withinGuarantees is the number of pods of a gang that the guarantees of other queues leave, at most limit.
 func (s *clusterState) withinGuarantees(g *Gang, q *jobQueue, limit int) int {
-	for _, name := range s.guaranteedToOthers(q) {
-		if amount := g.Requests[name]; amount > 0 {
+	for _, name := range s.guaranteed {
+		if amount := g.Requests[name]; amount > 0 && s.keptForOthers(q, name) > 0 {
 			free := s.free(g, name)
 			// A queue may always take its own guarantee, even if all guarantees exceed the
 			// cluster.
@@ -48,16 +48,11 @@ func (s *clusterState) free(g *Gang, name string) int64 {
 	return free - s.names.amount(s.unplaced, name)
 }
 
-// guaranteedToOthers are the resources of which a queue has to leave some to others.
-func (s *clusterState) guaranteedToOthers(q *jobQueue) []string {
-	return slices.DeleteFunc(slices.Clone(s.guaranteed), func(name string) bool { return s.keptForOthers(q, name) == 0 })
-}
-
 // sparesGuarantees reports whether a gang at its smallest size leaves other queues what they are guaranteed, if the nodes that it
 // could use hold all guarantees.
 func (s *clusterState) sparesGuarantees(e *entry) bool {
-	for _, name := range s.guaranteedToOthers(e.queue) {
-		if e.Requests[name] == 0 {
+	for _, name := range s.guaranteed {
+		if e.Requests[name] == 0 || s.keptForOthers(e.queue, name) == 0 {
 			continue
 		}
 		left := s.free(&e.Gang, name) - times(e.Requests[name], e.least())

@@ -227,7 +227,7 @@ func (c *cycle) why(e *entry) (elastic.Verdict, string) {
 			return elastic.QueueFull, fmt.Sprintf("needs %s%s, and jobs of queue %s have %s of its %s", c.amount(name, need), e.wholly(name), q.Name, c.amount(name, used[name]), c.amount(name, q.Capacity[name]))
 		}
 	}
-	for _, name := range c.state.guaranteedToOthers(q) {
+	for _, name := range c.state.guaranteed {
 		need, free := times(e.Requests[name], least), c.state.free(&e.Gang, name)
 		if kept := c.state.keptFrom(&e.Gang, q, name, free-need); need > 0 && need <= free && need > free-kept && c.state.withinGuarantees(&e.Gang, q, least) < least {
 			return elastic.NoRoom, fmt.Sprintf("needs %s%s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, free), c.amount(name, min(kept, free)))
