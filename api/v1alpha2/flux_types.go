@@ -194,6 +194,7 @@ type FluxContainer struct {
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
 	// securityContext is the security context of the init container.
+	// +kubebuilder:validation:XValidation:rule="!has(self.capabilities) || ((!has(self.capabilities.add) || size(self.capabilities.add) <= 64) && (!has(self.capabilities.drop) || size(self.capabilities.drop) <= 64))",message="a container may add 64 capabilities, and drop 64"
 	// +optional
 	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
 }

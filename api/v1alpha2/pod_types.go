@@ -98,6 +98,7 @@ type PodSpec struct {
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 
 	// securityContext is the security context of the pods.
+	// +kubebuilder:validation:XValidation:rule="(!has(self.supplementalGroups) || size(self.supplementalGroups) <= 256) && (!has(self.sysctls) || size(self.sysctls) <= 64)",message="a pod may have 256 supplemental groups, and 64 sysctls"
 	// +optional
 	SecurityContext *corev1.PodSecurityContext `json:"securityContext,omitempty"`
 }
