@@ -112,7 +112,7 @@ func shareNamespace(s *access.Session, cmd *cobra.Command) {
 		inherited.Shorthand = "" // the flags of commands below may not repeat a letter
 	}
 	if cmd.Flags().ShorthandLookup("n") == nil {
-		cmd.Flags().StringVarP(s.Flags.Namespace, "namespace", "n", "", "namespace; by default that of the kubeconfig")
+		cmd.Flags().StringVarP(&s.Flags.Context.Namespace, "namespace", "n", "", "namespace; by default that of the kubeconfig")
 		access.Complete(cmd, "namespace", s.CompleteNamespaces)
 	}
 	for _, below := range cmd.Commands() {
@@ -135,7 +135,7 @@ flux.curveCert or flux.curveCertSecretRef is set.`,
 			if len(files) == 0 {
 				return access.Usagef("render needs a file")
 			}
-			return renderFiles(files, cmp.Or(*s.Flags.Namespace, defaultNamespace), s.In, s.Out)
+			return renderFiles(files, cmp.Or(s.Flags.Context.Namespace, defaultNamespace), s.In, s.Out)
 		},
 	}
 }
@@ -156,7 +156,7 @@ The exit code is 0 if there is nothing to do, 1 if there is, and 2 after an erro
 			}
 			var err error
 			if len(files) > 0 {
-				err = migrateFiles(files, cmp.Or(*s.Flags.Namespace, defaultNamespace), s)
+				err = migrateFiles(files, cmp.Or(s.Flags.Context.Namespace, defaultNamespace), s)
 			} else {
 				err = migrateCluster(cmd.Context(), s)
 			}

@@ -79,7 +79,7 @@ func migrateCluster(ctx context.Context, s *access.Session) error {
 	if err != nil {
 		return err
 	}
-	rows, err := migrateRows(ctx, cluster, *s.Flags.Namespace)
+	rows, err := migrateRows(ctx, cluster, s.Flags.Context.Namespace)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (s *Session) CompleteNamespaces(cmd *cobra.Command, _ []string, _ string) (
 // completeConfig completes the names that a kubeconfig has.
 func completeConfig[V any](s *Session, of func(clientcmdapi.Config) map[string]V) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		config, err := s.Flags.ToRawKubeConfigLoader().RawConfig()
+		config, err := s.Flags.Load().RawConfig()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

@@ -8,6 +8,7 @@ package access
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +17,15 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/term"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -39,9 +41,8 @@ const ManagerNamespace = "flux-elastic-system"
 type Session struct {
 	// IOStreams are for text (Plain). Raw are the same as they are, for the output of commands, and to draw on a terminal.
 	genericiooptions.IOStreams
-	Raw genericiooptions.IOStreams
-	// Flags are those of kubectl that select a cluster, a user and a namespace.
-	Flags *genericclioptions.ConfigFlags
+	Raw   genericiooptions.IOStreams
+	Flags Flags
 	Clock clock.WithTicker
 	// answered is true once a request of Insist has succeeded.
 	answered atomic.Bool
@@ -49,17 +50,19 @@ type Session struct {
 
 // New returns a session with kubectl's flags.
 func New(in io.Reader, out, errOut io.Writer) *Session {
-	flags := genericclioptions.NewConfigFlags(true)
 	return &Session{
 		IOStreams: genericiooptions.IOStreams{In: in, Out: Plain{out}, ErrOut: Plain{errOut}},
 		Raw:       genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut},
-		Flags:     flags, Clock: clock.RealClock{},
+		Clock:     clock.RealClock{},
 	}
 }
 
 // Namespace returns the namespace of --namespace, or else of the kubeconfig, or else default.
 func (s *Session) Namespace() (string, error) {
-	namespace, _, err := s.Flags.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := s.Flags.Load().Namespace()
+	if clientcmd.IsEmptyConfig(err) { // much is checked without a cluster
+		return cmp.Or(s.Flags.Context.Namespace, metav1.NamespaceDefault), nil
+	}
 	return namespace, err
 }
 
@@ -73,7 +76,7 @@ func (s *Session) Among(all bool) (string, error) {
 
 // Config returns how the API server is reached.
 func (s *Session) Config() (*rest.Config, error) {
-	config, err := s.Flags.ToRESTConfig()
+	config, err := s.Flags.Load().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster: %w", err)
 	}

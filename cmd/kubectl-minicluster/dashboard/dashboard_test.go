@@ -131,7 +131,7 @@ func (c *cluster) session(t *testing.T, user string) (*access.Session, *io.PipeR
 	}
 	read, write := io.Pipe()
 	s := access.New(strings.NewReader(""), write, io.Discard)
-	s.Flags.KubeConfig = &file
+	s.Flags.KubeConfig = file
 	return s, read
 }
 
@@ -243,7 +243,7 @@ func TestDashboardErrors(t *testing.T) {
 			c.forbidden = tc.forbidden
 			c.refuses.Store(tc.refuses)
 			s, _ := c.session(t, tc.user)
-			s.Flags.Impersonate = &tc.as
+			s.Flags.AuthInfo.Impersonate = tc.as
 			o := flags()
 			if tc.forbidden == "/token" {
 				o.account = "viewer"

@@ -76,14 +76,9 @@ func (o *options) run(ctx context.Context, files []string) error {
 	if unknown > 0 {
 		fmt.Fprintf(o.ErrOut, "attempts whose nodes are not drawn, since their events are gone: %d\n", unknown)
 	}
-	var drawing []byte
+	drawing := record.Plot().File()
 	if o.output == "html" {
-		drawing, err = record.Page().HTML()
-	} else {
-		drawing = record.Plot().File()
-	}
-	if err != nil {
-		return err
+		drawing = record.Page().HTML()
 	}
 	if len(files) == 0 {
 		_, err = o.Out.Write(drawing)

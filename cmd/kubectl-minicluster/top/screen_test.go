@@ -16,7 +16,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
@@ -308,7 +307,7 @@ func TestTellWithoutRight(t *testing.T) {
 // Verbs get the cluster and the user that the user of the program has chosen.
 func TestGiven(t *testing.T) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	genericclioptions.NewConfigFlags(true).AddFlags(flags)
+	(&access.Flags{}).AddFlags(flags)
 	args := []string{"--as-group=a", "--as-group=b,c", "--context=big", "--insecure-skip-tls-verify=true", "--kubeconfig=/k"}
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func FuzzScript(f *testing.F) {
 		}
 		s, out := session(text)
 		var told bytes.Buffer
-		s.ErrOut, *s.Flags.Namespace = access.Plain{To: &told}, "here"
+		s.ErrOut, s.Flags.Context.Namespace = access.Plain{To: &told}, "here"
 		cmd := newSubmit(s, func(*v1alpha2.MiniCluster) error { return nil })
 		cmd.SetArgs([]string{"--dry-run=client", "--image=lammps", "-f", "-"})
 		if cmd.Execute() != nil {

@@ -35,7 +35,7 @@ func submitScript(t *testing.T, text string, args ...string) (mc *v1alpha2.MiniC
 	t.Helper()
 	s, out := session(text)
 	errOut := &bytes.Buffer{}
-	s.ErrOut, *s.Flags.Namespace = errOut, "here"
+	s.ErrOut, s.Flags.Context.Namespace = errOut, "here"
 	cmd := newSubmit(s, func(*v1alpha2.MiniCluster) error { return nil })
 	cmd.SetArgs(append([]string{"--dry-run=client", "--image=lammps", "-f", "-"}, args...))
 	mc = &v1alpha2.MiniCluster{}

@@ -112,7 +112,7 @@ func (m *submitter) run(cmd *cobra.Command, command []string) error {
 	if err != nil {
 		return err
 	}
-	if *m.Flags.Namespace != "" && mc.Namespace != "" && mc.Namespace != namespace {
+	if m.Flags.Context.Namespace != "" && mc.Namespace != "" && mc.Namespace != namespace {
 		return access.Usagef("--namespace=%s: the namespace in %s is %s", namespace, m.file, mc.Namespace)
 	}
 	mc.Namespace = cmp.Or(mc.Namespace, namespace)

@@ -45,7 +45,7 @@ func session(stdin string) (*access.Session, *bytes.Buffer) {
 func submitted(stdin string, args ...string) (*v1alpha2.MiniCluster, error) {
 	s, out := session(stdin)
 	s.ErrOut = io.Discard
-	*s.Flags.Namespace = "here"
+	s.Flags.Context.Namespace = "here"
 	cmd := newSubmit(s, func(*v1alpha2.MiniCluster) error { return nil })
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(append([]string{"--dry-run=client"}, args...))

@@ -150,7 +150,7 @@ func TestWaitEndsAtOnce(t *testing.T) {
 		} {
 			ctx, interrupt := context.WithCancel(t.Context())
 			s, out := session("")
-			*s.Flags.APIServer = "http://127.0.0.1:1" // nobody asks it
+			s.Flags.ClusterInfo.Server = "http://127.0.0.1:1" // nobody asks it
 			err := run(ctx, s, away(interrupt, mc))
 			if !errors.Is(err, context.Canceled) || !strings.Contains(out.String(), strings.TrimSpace(want)) || strings.TrimSpace(want) == "" && out.Len() > 0 {
 				t.Errorf("%s: %v, %q, want %q", name, err, out, want)

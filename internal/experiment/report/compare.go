@@ -41,8 +41,7 @@ func Comparison(a, b Study) (t chart.Table, page []byte, drawings []chart.Drawin
 	each, wide := sides(a.recorded(), b.recorded())
 	add("Waits, sizes and hostage time", each)
 	add("Over time", wide)
-	page, err = v.HTML()
-	return t, page, drawings, err
+	return t, v.HTML(), drawings, nil
 }
 
 func comparisonTable(rows []experiment.Comparison) chart.Table {

@@ -48,8 +48,7 @@ func New(s Study) (page []byte, drawings []chart.Drawing, err error) {
 			{Title: "Runs", Tables: []chart.Table{runTable(s.Definition, records)}},
 		},
 	}
-	page, err = v.HTML()
-	return page, drawings, err
+	return v.HTML(), drawings, nil
 }
 
 func subtitle(records []*experiment.Record, e timeline.Extent) string {
