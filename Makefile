@@ -356,6 +356,8 @@ generate: ## Generate deep copies, CRDs, the manager's roles, what the chart has
 
 	@# The parser of quantities needs minutes, or all memory, for 1E99999999: exponents have two digits, and numbers thirty.
 	perl -pi -e 's/^( *pattern: ).*numkMGTPE.*$$/$$1^(\\+|-)?(([0-9]{1,30}(\\.[0-9]{0,30})?)|(\\.[0-9]{1,30}))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?[0-9]{1,2}))?\$$/' config/crd/flux-framework.org_*.yaml internal/jobset/crd/*.yaml
+	@# kubectl explain fills lines itself.
+	perl -0pi -e 's{^( *)description: \|-\n((?:\1  .*\n|\n)+)}{my ($$in, $$text) = ($$1, $$2); $$text =~ s/(\S)\n$$in  (?=[^\s*-])/$$1 /g; "$${in}description: |-\n$$text"}gme' config/crd/flux-framework.org_*.yaml
 	go run ./dev/reference
 
 	@# Helm reads no file outside of the chart, so the chart has copies of the objects in config.
