@@ -6,7 +6,6 @@ package kueue
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -61,17 +60,14 @@ func beginBackoff(wl *kueueapi.Workload, in Input) {
 	wl.Status.RequeueState = &state
 }
 
-// endBackoff queues a Workload again when its time has come. Kueue cannot: it does not remove a time
-// that it did not write.
+// endBackoff ends the pause of a Workload. Kueue cannot: it does not remove a time that it did not write. Once the time is gone,
+// Kueue sets the condition Requeued. The manager does not: Kueue may queue the Workload that it read before the manager's write,
+// and would never try a Workload that it knows as not requeued.
 func endBackoff(wl *kueueapi.Workload, in Input) bool {
 	state := wl.Status.RequeueState
 	if state == nil || state.RequeueAt == nil || in.Now.Before(state.RequeueAt.Time) {
 		return false
 	}
 	state.RequeueAt = nil
-	requeued := meta.FindStatusCondition(wl.Status.Conditions, kueueapi.WorkloadRequeued)
-	if requeued != nil && (requeued.Reason == kueueapi.WorkloadEvictedByAdmissionCheck || requeued.Reason == kueueapi.WorkloadEvictedByPodsReadyTimeout) {
-		set(wl, in, kueueapi.WorkloadRequeued, metav1.ConditionTrue, kueueapi.WorkloadBackoffFinished, "The backoff is over")
-	}
 	return true
 }

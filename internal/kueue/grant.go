@@ -66,6 +66,8 @@ func Read(wl *kueueapi.Workload, in Input) Grant {
 		g.Message = "gives back the quota of its last attempt"
 	case awaitsTopology(wl):
 		g.Message = "has quota, and waits until Kueue assigns domains of the topology"
+	case slices.ContainsFunc(ours, func(i int) bool { return wl.Status.AdmissionChecks[i].State == kueueapi.CheckStateRetry }):
+		g.Message = "gives its quota back, which found no room"
 	case g.State == life.QuotaAdmitted, len(ours) > 0 && len(others) == 0:
 		g.Placeable = true
 	case len(others) > 0:

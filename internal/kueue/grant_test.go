@@ -140,6 +140,7 @@ func TestRead(t *testing.T) {
 		"never fits":              {workload(inactive, rests, evicted("Deactivated", "")), waiting(), life.QuotaMissing, false, 0, "needs more; asks Kueue again at 2026-11-21T13:00:10Z"},
 		"inactive":                {workload(withQuota(3), admitted, inactive), running(4), life.QuotaMissing, false, 0, "is not active"},
 		"our check":               {workload(withQuota(3), check(placement, kueueapi.CheckStatePending)), waiting(), life.QuotaReserved, true, 4, ""},
+		"our check found no room": {workload(withQuota(3), check(placement, kueueapi.CheckStateRetry)), waiting(), life.QuotaReserved, false, 4, "gives its quota back"},
 		"no check":                {workload(withQuota(3)), waiting(), life.QuotaReserved, false, 4, "has quota, and waits until Kueue admits it"},
 		"a check of others":       {workload(withQuota(3), check(provisioning, kueueapi.CheckStatePending)), waiting(), life.QuotaReserved, false, 4, "admission checks of Kueue: provisioning"},
 		"and ours":                {workload(withQuota(3), check(placement, kueueapi.CheckStateReady), check(provisioning, kueueapi.CheckStateRetry)), waiting(), life.QuotaReserved, false, 4, "checks of Kueue: provisioning"},

@@ -71,7 +71,7 @@ const (
 func Next(wl *kueueapi.Workload, in Input) (Write, *kueueapi.Workload) {
 	waits := in.MiniCluster.Status.Admission == nil && in.Finished == ""
 	switch {
-	case wl == nil && in.Want != nil && waits && !in.MiniCluster.IsSuspended():
+	case wl == nil && in.Want != nil && waits && !in.MiniCluster.IsSuspended() && in.MiniCluster.DeletionTimestamp == nil:
 		return Create, in.Want
 	case wl == nil:
 		return Nothing, nil

@@ -190,8 +190,13 @@ func TestNext(t *testing.T) {
 			workload(withQuota(3), pendingCheck, retried, condition(kueueapi.WorkloadEvicted, kueueapi.WorkloadEvictedByAdmissionCheck, "")), waiting(),
 			"QuotaReserved False Pending; Requeued False AdmissionCheck; Admitted False NoReservation; no admission; count 0, at +1m0s",
 		},
+		"waits for domains that Kueue assigns once all checks are ready": {
+			workload(withQuota(3), pendingCheck, func(wl *kueueapi.Workload) {
+				wl.Status.Admission.PodSetAssignments[1].DelayedTopologyRequest = ptr.To(kueueapi.DelayedTopologyRequestStatePending)
+			}), waiting(at(roomGrace)), "placement Retry has quota, and waits until Kueue assigns domains of the topology",
+		},
 		"backs off":                        {workload(pending, backsOff), waiting(at(59 * time.Second)), "nothing"},
-		"has backed off":                   {workload(pending, backsOff), waiting(at(time.Minute)), "Requeued True BackoffFinished; count 0, at +0s"},
+		"has backed off":                   {workload(pending, backsOff), waiting(at(time.Minute)), "count 0, at +0s"},
 		"its last attempt gave quota back": {workload(withQuota(3), admitted, readyCheck, reclaimable(1)), waiting(), "placement Retry The last attempt gave quota back"},
 		"without our check, for a while":   {workload(withQuota(3), admitted), waiting(offer(elastic.NoRoom), at(time.Minute)), "nothing"},
 		"without our check": {

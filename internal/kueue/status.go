@@ -112,6 +112,7 @@ func answer(wl *kueueapi.Workload, in Input) bool {
 // yet.
 func unusable(wl *kueueapi.Workload, in Input) string {
 	grant := Read(wl, in)
+	ours, others := ownChecks(wl, in.Cluster)
 	switch {
 	case in.Now.Before(in.NotBefore):
 		return "The last attempt was given up"
@@ -121,6 +122,8 @@ func unusable(wl *kueueapi.Workload, in Input) string {
 		return ""
 	case grant.Quota == nil:
 		return grant.Message
+	case awaitsTopology(wl) && len(ours) > 0 && len(others) == 0:
+		return grant.Message // Kueue assigns domains once all checks are ready, and ours is ready once there are nodes
 	case !grant.Placeable:
 		return "" // checks of others take their time
 	}
