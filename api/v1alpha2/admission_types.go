@@ -183,6 +183,11 @@ type Traits struct {
 	// +required
 	MinSize int32 `json:"minSize"`
 
+	// quorumTimeout of the spec's elastic, by which the lead broker starts the command where no manager runs. A shorter one of
+	// the spec counts at once.
+	// +optional
+	QuorumTimeout *metav1.Duration `json:"quorumTimeout,omitempty"`
+
 	// sizes of the spec's elastic.
 	// +optional
 	Sizes *Sizes `json:"sizes,omitempty"`

@@ -1632,6 +1632,11 @@ func (in *Traits) DeepCopyInto(out *Traits) {
 		*out = new(metav1.Duration)
 		**out = **in
 	}
+	if in.QuorumTimeout != nil {
+		in, out := &in.QuorumTimeout, &out.QuorumTimeout
+		*out = new(metav1.Duration)
+		**out = **in
+	}
 	if in.Sizes != nil {
 		in, out := &in.Sizes, &out.Sizes
 		*out = new(Sizes)

@@ -111,10 +111,10 @@ func TestMembers(t *testing.T) {
 	}{
 		"drained and undrained": {
 			texts: "\n9-11\n[3,10-12]\n3\n\n\n",
-			want: `resource drain --update 10,11,9 flux-elastic
+			want: `resource drain --update 9,10,11 flux-elastic
 resource undrain 9
 stay 9
-resource drain --update 12,3 flux-elastic
+resource drain --update 3,12 flux-elastic
 resource undrain 10
 resource undrain 11
 resource undrain 12
@@ -126,17 +126,17 @@ stay 3
 		"told once their work has ended, and when they may stay": {
 			texts:   strings.Repeat("0,9-11\n", 9) + "10\n",
 			answers: "0,9-11\n11\n11\n\n",
-			want: `resource drain --update 0,10,11,9 flux-elastic
+			want: `resource drain --update 0,9,10,11 flux-elastic
 resource status -i 0,9-11 -s draining -no {ranks}
 resource status -i 0,9-11 -s draining -no {ranks}
-leave 10,9
+leave 9,10
 resource status -i 11 -s draining -no {ranks}
 resource status -i 11 -s draining -no {ranks}
-leave 10,11,9
+leave 9,10,11
 resource undrain 0
-resource undrain 11
 resource undrain 9
-stay 11,9
+resource undrain 11
+stay 9,11
 `,
 		},
 		"who comes on such a rank is told, too": {

@@ -379,6 +379,14 @@ func TestTraitsAreThoseOfTheAdmission(t *testing.T) {
 	if Running(recorded, pod, promise).Malleable || MayGrow(recorded) {
 		t.Error("it is malleable")
 	}
+	recorded.Spec.Elastic.QuorumTimeout = &metav1.Duration{Duration: time.Hour} // the lead broker does not hear of that
+	if got := Policy(recorded).QuorumTimeout; got != v1alpha2.DefaultQuorumTimeout {
+		t.Errorf("with a longer one in the spec, the quorum timeout is %s", got)
+	}
+	recorded.Spec.Elastic.QuorumTimeout.Duration = time.Second
+	if got := Policy(recorded).QuorumTimeout; got != time.Second {
+		t.Errorf("with a shorter one in the spec, the quorum timeout is %s", got)
+	}
 	recorded.Spec.Size = 3
 	if got := Policy(recorded).Want; got != 3 {
 		t.Errorf("the size that the user wants is %d", got)

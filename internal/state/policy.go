@@ -22,7 +22,7 @@ func Policy(mc *v1alpha2.MiniCluster) life.Policy {
 	s, e, traits := &mc.Spec, &mc.Spec.Elastic, traitsOf(mc)
 	return life.Policy{
 		Sizing:        admittedSizing(mc),
-		QuorumTimeout: e.QuorumTimeout.Duration,
+		QuorumTimeout: min(ptr.Deref(traits.QuorumTimeout, *e.QuorumTimeout).Duration, e.QuorumTimeout.Duration),
 		StartTimeout:  StartTimeout(mc, AdmittedDeadlines(mc)),
 		Deadline:      cmp.Or(Deadline(mc, AdmittedDeadlines(mc)), specDeadline(mc)),
 		Max:           mostBrokers(mc),
@@ -121,7 +121,7 @@ func Traits(s *v1alpha2.MiniClusterSpec) *v1alpha2.Traits {
 	t := &v1alpha2.Traits{
 		Malleable: s.Malleable(), Resize: s.ResizePolicy(),
 		MinSize: s.MinSize, Sizes: s.Elastic.Sizes, Tasks: *s.Tasks, TaskPolicy: s.Elastic.Tasks, SlotsPerNode: int32(broker.Slots(s)),
-		OnLoss: s.Elastic.OnLoss, BackoffLimit: s.BackoffLimit,
+		OnLoss: s.Elastic.OnLoss, BackoffLimit: s.BackoffLimit, QuorumTimeout: s.Elastic.QuorumTimeout,
 	}
 	if c := s.Elastic.Checkpoint; c != nil {
 		t.CheckpointWait, t.AsksForCheckpoint = c.Wait, c.Signal != "" || c.Command != ""

@@ -101,9 +101,9 @@ ids() {
   done
 }
 
-# minus A B prints the ids of A that are not in B, as an idset.
+# minus A B prints the ids of A that are not in B, as an idset: rising, as Flux wants them (RFC 22).
 minus() {
-  comm -23 <(ids "$1" | sort) <(ids "$2" | sort) | paste -sd,
+  comm -23 <(ids "$1" | sort) <(ids "$2" | sort) | sort -n | paste -sd,
 }
 
 # fe_timed NAME COMMAND... runs a command. If logging.timed is set, it prints the time that the

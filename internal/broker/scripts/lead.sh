@@ -111,10 +111,10 @@ tell() {
 # tell_lost tells the lost ranks: those that were online and did not leave in good order. Their
 # pods may be gone before the controller has seen them fail.
 tell_lost() {
-  local lost='' rank state
-  while read -r rank _ state _; do
-    [[ $state != lost ]] || lost+=${lost:+,}$rank
-  done < <(flux overlay status --no-pretty)
+  local lost rank state
+  lost=$(flux overlay status --no-pretty | while read -r rank _ state _; do
+    [[ $state != lost ]] || echo "$rank"
+  done | sort -n | paste -sd,) || true
   [[ -z $lost ]] || tell "lost ranks $lost"
 }
 

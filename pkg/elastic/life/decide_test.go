@@ -707,6 +707,13 @@ func TestDecide(t *testing.T) {
 			o:    admitted("ru-u", started),
 			want: Plan{Step: Lose{Ranks: []int{2}}, State: StateRunning, LookAgain: noon.Add(30 * time.Second), Message: "1 of 4 brokers were lost while the command ran: rank 2 on n2"},
 		},
+		"the node of a follower goes that has ended well": {
+			o: admitted("rsuu", func(o *Observation) {
+				started(o)
+				o.Brokers[1].NodeGone = true
+			}), after: 31 * time.Second,
+			want: Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second)},
+		},
 		"for half a minute, and the lost ones are not placed again": {
 			o:     admitted("rugu", lost(2)),
 			after: 29 * time.Second,

@@ -76,7 +76,7 @@ func (o *Observation) lostRanks() []int {
 func (o *Observation) isGone(b Broker) bool {
 	lead := o.Brokers[0]
 	switch {
-	case b.Misplaced, b.Unbindable:
+	case b.Misplaced, b.Unbindable, b.endedWell(): // it ended after the command, and its node may go
 		return false
 	case b.replaced():
 		return !o.Policy.Malleable

@@ -1142,6 +1142,10 @@ class Traits(Model):
     min_size: Optional[int] = field("minSize")
     """minSize of the spec."""
 
+    quorum_timeout: Optional[str] = field("quorumTimeout")
+    """quorumTimeout of the spec's elastic, by which the lead broker starts the command where no manager runs. A shorter one
+    of the spec counts at once."""
+
     sizes: Optional[Sizes] = field("sizes", "Sizes")
     """sizes of the spec's elastic."""
 
