@@ -158,7 +158,7 @@ func (ob *observer) podsOf(ctx context.Context, mc *v1alpha2.MiniCluster) ([]pro
 }
 
 // behindFor bounds how long the end of an attempt waits for the cache. Who changes the lead's pod or its labels all the time
-// delays an eviction by no more.
+// delays an eviction by no more. A lead that has ended is waited for until the cache shows the end: nobody undoes an end.
 const behindFor = time.Minute
 
 // lookedAt is a look at a lead of which the API server knows more than the cache. since is the first of several looks, and
@@ -187,14 +187,14 @@ func (ob *observer) lookAtLead(ctx context.Context, seen *observed, plan life.Pl
 		seen.memory.behind = lookedAt{}
 		return nil
 	}
-	behind, err := ob.isBehind(ctx, seen)
+	behind, ended, err := ob.isBehind(ctx, seen)
 	switch {
 	case err != nil:
 		return fmt.Errorf("looking at the lead before its attempt ends: %w", err)
 	case !behind:
 		seen.memory.behind = lookedAt{}
 		return nil
-	case seen.memory.behind.isOver(seen.now):
+	case !ended && seen.memory.behind.isOver(seen.now):
 		return nil
 	}
 	return errBehind
@@ -205,36 +205,38 @@ func showsStart(lead *protocol.Pod) bool {
 	return lead != nil && (lead.Broker.Ready || lead.Broker.Started || lead.Began || lead.Broker.State == life.Succeeded)
 }
 
-// isBehind reports whether the API server knows more about the lead than the cache.
-func (ob *observer) isBehind(ctx context.Context, seen *observed) (bool, error) {
+// isBehind reports whether the API server knows more about the lead than the cache, and whether that is the lead's end.
+func (ob *observer) isBehind(ctx context.Context, seen *observed) (behind, ended bool, err error) {
 	v, lead := seen.view, seen.view.Brokers()[0]
 	if v.JobSet == nil {
 		if made, err := ob.isMade(ctx, seen); made || err != nil {
-			return made, err
+			return made, false, err
 		}
 	}
 	switch {
 	case lead != nil:
 		var now corev1.Pod
 		if err := ob.live.Get(ctx, client.ObjectKeyFromObject(lead.Pod), &now); err != nil {
-			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+			return apierrors.IsNotFound(err), false, client.IgnoreNotFound(err)
 		}
-		return isNewer(lead.Pod, protocol.Strip(&now)), nil
+		is := protocol.Read(&now).Broker.State
+		return isNewer(lead.Pod, protocol.Strip(&now)), is == life.Succeeded || is == life.Failed, nil
 	case v.JobSet == nil, seen.observation.SecondLead: // the cache shows what came after the lead
-		return false, nil
+		return false, false, nil
 	}
 	if there, err := ob.isLeadThere(ctx, seen); there || err != nil {
-		return there, err
+		return there, false, err
 	}
 	var now batchv1.Job
-	err := ob.live.Get(ctx, leadJobOf(v.JobSet), &now)
+	err = ob.live.Get(ctx, leadJobOf(v.JobSet), &now)
+	ended = now.Status.Succeeded > 0
 	switch {
 	case v.LeadJob == nil: // it may have been made, also by a later JobSet of the name, and not be in the cache
-		return err == nil && isOf(&now, v.JobSet.Name), client.IgnoreNotFound(err)
+		return err == nil && isOf(&now, v.JobSet.Name), ended, client.IgnoreNotFound(err)
 	case err != nil:
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		return apierrors.IsNotFound(err), false, client.IgnoreNotFound(err)
 	}
-	return v.IsBehind(&now), nil
+	return v.IsBehind(&now), ended, nil
 }
 
 // isNewer reports whether a pod is another than in the cache, in another state of its life, or was told something else.
