@@ -54,32 +54,21 @@ class Follower:
 
     def _ask(self, limit: Limit) -> None:
         """Read the MiniCluster. What the watch has seen before somebody followed this name was not kept."""
-        while not self._asked:
-            lists = self._watch.lists
-            try:
-                mc = self._watch.get(self.name, limit)
-            except errors.Deleted:
-                mc = None
-            if mc is not None and self._uid not in (None, _uid(mc)):
-                mc = None  # another MiniCluster has the name
-            with self.changed:
-                # A list that came meanwhile without the MiniCluster may be newer than the answer: then ask again.
-                if lists == self._watch.lists or self.is_told():
-                    self.tell(mc, _version(mc.metadata if mc else None))
-                    self._uid, self._asked = _uid(self.last) or self._uid, True
-
-    def is_told(self) -> bool:
-        """Report whether a state is known. The caller holds the lock."""
-        return self._version >= 0
+        try:
+            mc = self._watch.get(self.name, limit)
+        except errors.Deleted:
+            mc = None
+        with self.changed:
+            self.tell(mc, _version(mc.metadata if mc else None))
+            self._uid, self._asked = _uid(self.last) or self._uid, True
 
     def tell(self, mc: Optional[models.MiniCluster], version: int, gone: bool = False) -> None:
         """Take a state of a version of the API server, None if there was no object. The caller holds the lock."""
+        # Before the first read, lists and events may be older than the MiniCluster: then gone is not the end.
         if version <= self._version or self._asked and self.gone:
             return
         if mc is not None and self._uid not in (None, _uid(mc)):
-            if not self._asked:
-                return  # it may be older
-            mc = None
+            mc = None  # another MiniCluster has the name
         self.last, self.gone, self._version, self._is_new = mc or self.last, gone or mc is None, version, True
         self.changed.notify_all()
 
@@ -88,13 +77,13 @@ class Watch:
     """A list and a watch of the MiniClusters of a namespace, or of one of them, in a thread.
 
     The thread ends soon after the last follower has left. An error that does not pass ends it, and all who follow get
-    the error. get reads one MiniCluster. lists counts the lists that were read.
+    the error. get reads one MiniCluster.
     """
 
     SERVER_TIMEOUT = 60
 
     def __init__(self, transport: Transport, path: str, only: str, get: Callable[[str, Limit], models.MiniCluster]) -> None:
-        self.get, self.lock, self.lists, self.ended = get, threading.Lock(), 0, False
+        self.get, self.lock, self.ended = get, threading.Lock(), False
         self.error: Optional[errors.RequestError] = None
         self._transport, self._path, self._only = transport, path, only
         self._query: Query = [("fieldSelector", "metadata.name=" + only)] if only else []
@@ -107,11 +96,12 @@ class Watch:
         with self.lock:
             if self.ended or self._only not in ("", name):
                 return None
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="fluxelastic-watch", daemon=True)
+                thread.start()
+                self._thread = thread
             follower = Follower(self, name, uid)
             self._followers.setdefault(name, []).append(follower)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="fluxelastic-watch", daemon=True)
-                self._thread.start()
             return follower
 
     def leave(self, follower: Follower) -> None:
@@ -157,13 +147,11 @@ class Watch:
             return False
         found = {item["metadata"]["name"]: item for item in answer["items"]}
         with self.lock:
-            self.lists += 1
             for name, followers in self._followers.items():
                 item = found.get(name) or answer
                 mc = models.MiniCluster.from_dict(item) if name in found else None
-                for follower in followers:  # who asks now gets a newer answer, or has a state
-                    if mc is not None or follower.is_told():
-                        follower.tell(mc, _version(item["metadata"]))
+                for follower in followers:
+                    follower.tell(mc, _version(item["metadata"]))
         self._listed = answer["metadata"]["resourceVersion"]
         return True
 

@@ -62,7 +62,7 @@ def test_what_is_deleted_before_the_list_and_read_before_is_gone(api, cluster):
         if path.endswith("/c") and not asked.is_set():
             answer = api.miniclusters["default", "c"]
             asked.set()
-            until(lambda: cluster._watches["default"].lists)
+            until(lambda: cluster._watches["default"]._listed)
             return 200, answer
         return None
 
@@ -76,6 +76,41 @@ def test_what_is_deleted_before_the_list_and_read_before_is_gone(api, cluster):
         assert listed.wait(20)
         until(lambda: seen)
         assert seen == [None]
+
+
+def test_a_read_that_is_answered_late_does_not_hide_the_end(cluster):
+    """The watch tells a state, breaks off, and begins anew with a list that has another MiniCluster of the name. Then
+    the read is answered with the state that the watch has told."""
+    first, other = ({"metadata": {"name": "lj", "uid": uid, "resourceVersion": version}} for uid, version in (("a", "14"), ("b", "16")))
+
+    def get(*_):
+        lj._take({"type": "MODIFIED", "object": first})
+        lj._list()
+        return models.MiniCluster.from_dict(first)
+
+    class Transport:
+        def request(self, *_, **__):
+            return {"metadata": {"resourceVersion": "17"}, "items": [other]}
+
+    lj = watch.Watch(Transport(), "", "lj", get)
+    lj._thread = threading.current_thread()  # the watch is played here
+    assert lj.join("lj", "a").next(Limit(20)) is None
+
+
+def test_a_watch_whose_thread_did_not_start_is_started_by_the_next_wait(api, cluster, monkeypatch):
+    mc = new().submit()
+
+    def start(_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            mc.wait(timeout=20)
+    with cluster.follow("default", "lj") as follower:
+        assert follower.next(Limit(20))
+        api.run()(api.miniclusters["default", "lj"])
+        assert follower.next(Limit(20))
 
 
 def test_a_success_is_no_deletion_if_the_minicluster_is_cleaned_up(api, cluster):
