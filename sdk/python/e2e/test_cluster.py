@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -88,6 +89,7 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path):
     first = subprocess.Popen([sys.executable, str(program)], cwd=tmp_path)
     while not path.exists() or path.read_text().count("\n") < 3:
         assert first.poll() is None
+        time.sleep(0.1)
     first.kill()
     first.wait()
     again = subprocess.run([sys.executable, str(program)], cwd=tmp_path, check=True, capture_output=True, text=True)

@@ -52,7 +52,8 @@ class Cluster(Transport):
     Without arguments, the context of the kubeconfig counts, or in a pod its service account.
 
     max_requests bounds the requests that wait for an answer at the same time, and patience for how many seconds a
-    request is repeated while the API server or the way to it has trouble that passes.
+    request is repeated while the API server or the way to it has trouble that passes. An api_client should have a
+    configuration with retries=False, since each attempt of the Cluster has the api_client's own retries.
     """
 
     def __init__(self, kubeconfig: Optional[str] = None, context: Optional[str] = None, namespace: Optional[str] = None,
@@ -62,6 +63,9 @@ class Cluster(Transport):
             api_client, found = _connect(kubeconfig, context)
         super().__init__(api_client, max_requests, patience)
         self.namespace = namespace or found or "default"
+
+    def __deepcopy__(self, _memo: Any) -> "Cluster":  # a copy of a MiniCluster belongs to the same Cluster
+        return self
 
     def _forget(self) -> None:
         super()._forget()
@@ -127,7 +131,7 @@ class Cluster(Transport):
 
     def lead(self, mc: models.MiniCluster, limit: Optional[Limit] = None) -> Optional[Dict[str, Any]]:
         """Return the pod of the lead broker, which has the output; None while the lead has no node."""
-        return next((pod for pod in self.pods(mc, limit) if is_lead(pod["metadata"].get("labels"))), None)
+        return next((pod for pod in self.pods(mc, limit) if rank_of(pod["metadata"].get("labels")) == 0), None)
 
 
 def _age(pod: Dict[str, Any]) -> Tuple[bool, str, int]:
@@ -147,23 +151,27 @@ def rank_of(labels: Optional[Dict[str, str]]) -> Optional[int]:
     return None
 
 
-def is_lead(labels: Optional[Dict[str, str]]) -> bool:
-    """Report whether a pod with labels is that of a lead broker."""
-    return rank_of(labels) == 0
+def client_of(configuration: Any) -> Any:
+    """Return a client of the package kubernetes that sends each request once: Transport repeats requests, and looks at
+    limits in between."""
+    configuration.connection_pool_maxsize, configuration.retries = 64, False
+    return client.ApiClient(configuration)
 
 
 def _connect(kubeconfig: Optional[str], context: Optional[str]) -> Tuple[Any, Optional[str]]:
     """Return a client, and the namespace of its context."""
     configuration = client.Configuration()
-    configuration.connection_pool_maxsize = 64
     try:
-        config.load_kube_config(kubeconfig, context, configuration)
-        contexts, active = config.list_kube_config_contexts(kubeconfig)
-        chosen = next((c for c in contexts if c["name"] == context), active)
-        return client.ApiClient(configuration), chosen["context"].get("namespace")
+        try:
+            config.load_kube_config(kubeconfig, context, configuration)
+            contexts, active = config.list_kube_config_contexts(kubeconfig)
+            chosen = next((c for c in contexts if c["name"] == context), active)
+            return client_of(configuration), chosen["context"].get("namespace")
+        except config.ConfigException:
+            if kubeconfig or context or not os.path.exists(_NAMESPACE_FILE):
+                raise
+        config.load_incluster_config(client_configuration=configuration)
     except config.ConfigException as error:
-        if kubeconfig or context or not os.path.exists(_NAMESPACE_FILE):
-            raise errors.Error(f"there is no way to a cluster: {error}") from error
-    config.load_incluster_config(client_configuration=configuration)
+        raise errors.Error(f"there is no way to a cluster: {error}") from error
     with open(_NAMESPACE_FILE, encoding="utf-8") as file:
-        return client.ApiClient(configuration), file.read().strip()
+        return client_of(configuration), file.read().strip()

@@ -29,8 +29,7 @@ def read(cluster: Cluster, get: Callable[[Limit], models.MiniCluster], follow: b
             if not begun:
                 raise errors.NoLog(f"there is no log of {name}: it is {status.state_of(mc)}", status.reason_of(mc))
             return
-        if not limit.pause(pause):
-            raise errors.WaitTimeout(f"the log of {name} goes on")
+        limit.pause(pause)
         pause = min(2 * pause, 8 * _POLL)
 
 
@@ -53,19 +52,19 @@ class _Log:
         query = [("container", container), ("timestamps", "true")] + self._since(metadata["uid"])
         simulated = _is_simulated(pod, container)
         try:
-            if follow:
-                lines = self._cluster.stream(path, query + [("follow", "true")], _SILENCE)
+            if follow or simulated:
+                lines = self._cluster.stream(path, query + ([("follow", "true")] if follow else []), _SILENCE)
             else:
-                lines = iter(self._cluster.lines(path, query, Limit(0) if simulated else self._limit))
+                lines = iter(self._cluster.lines(path, query, self._limit))
             for line in lines:
                 text = self._new(line)
                 if text is not None:
                     yield text
-        except (errors.RequestError, errors.WaitTimeout) as error:
+        except errors.RequestError as error:
             if simulated:
                 raise errors.NoLog(f"pod {metadata['name']} is on node {pod['spec'].get('nodeName')}, which is simulated: "
                                    "no command runs there, and there is no output", "Simulated") from error
-            if not follow or getattr(error, "status", None) in (401, 403):
+            if not follow or error.status in (401, 403):
                 raise
 
     def _since(self, uid: str) -> Query:
@@ -101,5 +100,8 @@ def _begun(pod: Dict[str, Any], container: str) -> bool:
 
 
 def _is_simulated(pod: Dict[str, Any], container: str) -> bool:
-    """Report whether a container began on a node without a kubelet, which gives an ID to each container it starts."""
-    return _begun(pod, container) and not _status_of(pod, container).get("containerID")
+    """Report whether a container began on a node without a kubelet, which gives an ID to each container it starts. A
+    container of a node that is lost may have no ID, too."""
+    state = _status_of(pod, container)
+    is_lost = ((state.get("state") or {}).get("terminated") or {}).get("reason") == "ContainerStatusUnknown"
+    return _begun(pod, container) and not state.get("containerID") and not is_lost

@@ -3,6 +3,7 @@
 """A MiniCluster that a program submits, waits for, looks at and ends."""
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import hashlib
@@ -13,12 +14,13 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import datetime, timezone
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from . import errors, logs, models, status
 from ._model import nearest, plain
 from .cluster import GROUP, VERSION, Cluster, collection, one_of
-from .transport import Limit, never
+from .transport import Limit
+from .watch import Follower
 
 DIGEST = "client." + GROUP + "/digest"
 """The annotation with a digest of the specification with which a MiniCluster was submitted."""
@@ -86,7 +88,7 @@ class MiniCluster:
         self._uid, self._digest = (metadata or {}).get("uid"), self.digest
 
     def __getstate__(self) -> Dict[str, Any]:  # so that a MiniCluster passes from one process to another
-        return {**vars(self), "_cluster": None}
+        return {**vars(self), "_cluster": None if self._cluster is _cluster else self._cluster}
 
     def _set(self, fields: Dict[str, Any]) -> None:
         of_spec = {f.name for f in dataclasses.fields(models.MiniClusterSpec)}
@@ -137,14 +139,16 @@ class MiniCluster:
 
     # What a user does.
 
-    def submit(self, stop: Callable[[], bool] = never) -> "MiniCluster":
+    def submit(self) -> "MiniCluster":
         """Submit the MiniCluster, and return it.
 
         A MiniCluster of the name that is in the cluster, and was submitted with the same specification, is taken up, also
         if another program submitted it. The end of a MiniCluster that is being deleted is waited for. The error NameTaken
-        says that the MiniCluster of the name has another specification. WaitTimeout says that stop returned True.
+        says that the MiniCluster of the name has another specification.
         """
-        limit = Limit(stop=stop)
+        return self._submit(Limit())
+
+    def _submit(self, limit: Limit) -> "MiniCluster":
         while True:
             try:
                 self._is(self.cluster.request("POST", collection(self.namespace), body=self.to_dict(), limit=limit)["metadata"])
@@ -170,28 +174,25 @@ class MiniCluster:
                                    "AlreadyExists")
         self._is(found)
 
-    def read(self) -> models.MiniCluster:
+    def read(self, limit: Optional[Limit] = None) -> models.MiniCluster:
         """Return the object as it is now. The error Deleted also says that its name belongs to another MiniCluster."""
-        return self._read()
-
-    def _read(self, limit: Optional[Limit] = None) -> models.MiniCluster:
         found = self.cluster.get(self.namespace, self.name, limit)
         if self._uid not in (None, (found.metadata or {}).get("uid")):
             raise errors.Deleted(f"{self.name} was deleted, and its name belongs to another MiniCluster", "Deleted")
         return found
 
-    def wait(self, goal: str = "finished", timeout: Optional[float] = None, stop: Callable[[], bool] = never) -> status.Result:
+    def wait(self, goal: str = "finished", timeout: Optional[float] = None) -> status.Result:
         """Wait until the MiniCluster has nodes (admitted), its command runs (running) or has ended (finished), or the
         MiniCluster is gone (deleted). Return what is known of the MiniCluster then.
 
-        timeout is in seconds. The wait also ends, as after a timeout, if stop returns True.
+        timeout is in seconds.
 
         Errors: Failed, Rejected, NeverFits and Deleted say why the MiniCluster does not reach the goal. WaitTimeout says
         where the MiniCluster is after the timeout. Ctrl-C ends the wait, and not the MiniCluster.
         """
         if goal not in status.GOALS:
             raise ValueError(f"goal {goal!r}: it has to be one of {', '.join(status.GOALS)}")
-        return self._wait(goal, Limit(timeout, stop), self._uid)
+        return self._wait(goal, Limit(timeout), self._uid)
 
     def _wait(self, goal: str, limit: Limit, uid: Optional[str]) -> status.Result:
         with self.cluster.follow(self.namespace, self.name, uid) as follower:
@@ -206,25 +207,33 @@ class MiniCluster:
                     if goal != "deleted":
                         self._say_goodbye(follower.last)
                     raise
-                last = follower.last or models.MiniCluster(metadata={"name": self.name})
                 if gone and goal == "deleted":
-                    return status.result_of(last)
-                if gone and not status.holds(last, "Finished"):
-                    raise status.deleted(last)
+                    return status.result_of(follower.last or models.MiniCluster(metadata={"name": self.name}))
+                last = self._last(follower)
                 if status.reached(last, goal):
                     return status.result_of(last)
+
+    def _last(self, follower: Follower) -> models.MiniCluster:
+        """Return the last state. The error Deleted says that the MiniCluster was deleted before the end of the command."""
+        last = follower.last or models.MiniCluster(metadata={"name": self.name})
+        if follower.gone and not status.holds(last, "Finished"):
+            raise status.deleted(last)
+        return last
 
     def _say_goodbye(self, last: Optional[models.MiniCluster]) -> None:
         print(f"{self.name} is {status.state_of(last) if last else 'New'}, and goes on without this program. To take it up: "
               f"MiniCluster.get({self.name!r}, namespace={self.namespace!r}).wait(). To end it: .cancel()", file=sys.stderr)
 
-    def outcome(self, timeout: Optional[float] = None, stop: Callable[[], bool] = never) -> status.Result:
+    def outcome(self, timeout: Optional[float] = None) -> status.Result:
         """Wait for the end as wait does, and return what became of the MiniCluster, also without success.
 
         A MiniCluster that is rejected, never fits or was deleted has ended, too. The error WaitTimeout remains.
         """
+        return self._outcome(Limit(timeout))
+
+    def _outcome(self, limit: Limit) -> status.Result:
         try:
-            return self.wait(timeout=timeout, stop=stop)
+            return self._wait("finished", limit, self._uid)
         except errors.NotReached as error:
             return error.result
 
@@ -237,18 +246,24 @@ class MiniCluster:
         return errors.printable("\n".join(status.explain(mc, waits_in, datetime.now(timezone.utc))))
 
     def resize(self, size: int) -> None:
-        """Change the number of brokers that the MiniCluster wants, as kubectl scale does."""
+        """Change the number of brokers that the MiniCluster wants, as kubectl scale does.
+
+        The error Deleted says that the MiniCluster is gone, also if its name belongs to another MiniCluster.
+        """
         if size < 1:
             raise ValueError(f"size {size}: it has to be at least 1")
+        self.read()
         self.cluster.request("PATCH", one_of(collection(self.namespace), self.name, "scale"), body={"spec": {"replicas": size}},
                              content="application/merge-patch+json")
 
-    def cancel(self, wait: bool = True, stop: Callable[[], bool] = never) -> None:
+    def cancel(self, wait: bool = True) -> None:
         """Delete the MiniCluster with its pods and its log, and wait until it is gone. It may be gone already.
 
-        A MiniCluster that was made afterwards with the same name stays. WaitTimeout says that stop returned True.
+        A MiniCluster that was made afterwards with the same name stays.
         """
-        limit = Limit(stop=stop)
+        self._cancel(wait, Limit())
+
+    def _cancel(self, wait: bool, limit: Limit) -> None:
         body = {"preconditions": {"uid": self._uid}} if self._uid else None
         try:
             answer = self.cluster.request("DELETE", one_of(collection(self.namespace), self.name), body=body, limit=limit)
@@ -263,13 +278,24 @@ class MiniCluster:
         """Return what is known of the MiniCluster now: exit code, sizes, times, attempts."""
         return status.result_of(self.read())
 
-    def logs(self, follow: bool = False, stop: Callable[[], bool] = never) -> Iterator[str]:
+    def logs(self, follow: bool = False) -> Iterator[str]:
         """Yield the lines of the output of the command: the log of the lead broker.
 
         With follow, wait until the log begins, and go on, also in further attempts, until the MiniCluster has finished,
-        is rejected or never fits. The error NoLog says that there is no log, and WaitTimeout that stop returned True.
+        is rejected or never fits. The error NoLog says that there is no log, and Deleted that the MiniCluster was deleted
+        before the command ended.
         """
-        return logs.read(self.cluster, self._read, follow, Limit(stop=stop))
+        if not follow:
+            yield from logs.read(self.cluster, self.read, follow, Limit())
+            return
+        with self.cluster.follow(self.namespace, self.name, self._uid) as follower:
+            follower.next(Limit())
+
+            def last(_: Limit) -> models.MiniCluster:
+                with contextlib.suppress(errors.WaitTimeout):  # nothing new
+                    follower.next(Limit(0))
+                return self._last(follower)
+            yield from logs.read(self.cluster, last, follow, Limit())
 
     # How it is shown.
 
@@ -303,7 +329,7 @@ def submit_all(miniclusters: Iterable[MiniCluster]) -> None:
     """Submit many MiniClusters. The first error ends the submission; a second call submits only what is missing."""
     pool, stopped = ThreadPoolExecutor(16), threading.Event()
     try:
-        for done in as_completed([pool.submit(mc.submit, stopped.is_set) for mc in miniclusters]):
+        for done in as_completed([pool.submit(mc._submit, Limit(stop=stopped.is_set)) for mc in miniclusters]):
             done.result()
     finally:
         stopped.set()
@@ -320,7 +346,7 @@ def wait_all(miniclusters: Iterable[MiniCluster], timeout: Optional[float] = Non
 
     def wait_for(mc: MiniCluster) -> None:
         try:
-            ended.put((mc, mc.outcome(timeout, stopped.is_set)))
+            ended.put((mc, mc._outcome(Limit(timeout, stopped.is_set))))
         except Exception as error:
             ended.put((mc, error))
 

@@ -3,13 +3,14 @@
 """The records of a sweep, and their file."""
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
 import threading
 from typing import Any, Dict, Iterable, List, Sequence
 
-from . import errors, status
+from . import errors
 from ._model import plain
 from .minicluster import table
 
@@ -53,12 +54,6 @@ class Records(Sequence[Record]):
             out.writeheader()
             out.writerows(rows)
 
-    def dataframe(self) -> Any:
-        """Return the rows as a DataFrame. This needs pandas."""
-        import pandas  # type: ignore[import-untyped]
-
-        return pandas.DataFrame(self.rows())
-
     def __repr__(self) -> str:
         return f"{len(self)} runs, {sum(r['state'] == 'Succeeded' for r in self)} succeeded"
 
@@ -68,15 +63,15 @@ class Records(Sequence[Record]):
         return f"<p>{self!r}</p>" + table(names, ([row.get(name) for name in names] for row in rows))
 
 
+_COLUMNS = ("state", "reason", "message", "exitCode", "wanted", "size", "tasks", "nodes", "attempt", "submitted", "waitSeconds",
+            "runSeconds", "usefulNodeSeconds", "lostNodeSeconds")
+
+
 def _row(record: Record) -> Record:
-    result = status.Result.from_dict(record)
     return {
-        "name": result.name, "repetition": record.get("repetition"),
+        "name": record["name"], "repetition": record.get("repetition"),
         **{"parameter." + name: value for name, value in record.get("parameters", {}).items()},
-        "state": result.state, "reason": result.reason, "message": result.message, "exitCode": result.exit_code,
-        "wanted": result.wanted, "size": result.size, "tasks": result.tasks, "nodes": result.nodes, "attempts": result.attempt,
-        "submitted": record.get("submitted"), "waitSeconds": result.wait_seconds, "runSeconds": result.run_seconds,
-        "usefulNodeSeconds": result.useful_node_seconds, "lostNodeSeconds": result.lost_node_seconds,
+        **{name: record.get(name) for name in _COLUMNS},
         **{"figure." + name: value for name, value in record.get("figures", {}).items()},
     }
 
@@ -99,6 +94,9 @@ class RecordFile:
             raise
 
     def close(self) -> None:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(self._file, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file, too
         self._file.close()
 
     def _lock_file(self) -> None:

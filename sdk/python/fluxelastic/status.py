@@ -100,7 +100,10 @@ def deleted(last: models.MiniCluster) -> errors.Deleted:
 
 def has_ended(mc: models.MiniCluster) -> bool:
     """Report whether nothing more happens to a MiniCluster by itself."""
-    return holds(mc, "Finished") or state_of(mc) == "Rejected" or is_current(mc) and reason_of(mc) == "NeverFits"
+    try:
+        return reached(mc, "finished")
+    except errors.NotReached as error:
+        return not isinstance(error, errors.Deleted)  # what is being deleted still has to go
 
 
 @dataclass
@@ -151,27 +154,10 @@ class Result:
     def to_dict(self) -> Dict[str, Any]:
         """Return what `kubectl minicluster experiment` also writes of a run, without what is not known."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        values.update(attempts=None, given_up=[a.to_dict() for a in self.attempts])
+        values.update(attempts=None, given_up=[a.to_dict() for a in self.attempts],
+                      wait_seconds=self.wait_seconds, run_seconds=self.run_seconds)
         out = {_camel(name): format_time(v) if isinstance(v, datetime) else v for name, v in values.items()}
         return {name: value for name, value in out.items() if value not in (None, "", [])}
-
-    @classmethod
-    def from_dict(cls, data: Dict[str, Any]) -> "Result":
-        """Read what to_dict has written. Names that are not known are left out."""
-        values: Dict[str, Any] = {}
-        for f in dataclasses.fields(cls):
-            value = data.get(_camel(f.name))
-            if f.name == "attempts":
-                value = [models.Attempt.from_dict(a) for a in data.get("givenUp") or []]
-            elif "datetime" in f.type:
-                value = parse_time(value)
-            elif value is None and f.type in _EMPTY:
-                value = _EMPTY[f.type]
-            values[f.name] = value
-        return cls(**values)
-
-
-_EMPTY: Dict[str, Any] = {"str": "", "int": 0}
 
 
 def _camel(name: str) -> str:

@@ -3,6 +3,8 @@
 """Many MiniClusters with different parameters, and a record of each."""
 from __future__ import annotations
 
+import contextlib
+import copy
 import hashlib
 import itertools
 import json
@@ -10,20 +12,19 @@ import os
 import re
 import sys
 import threading
-import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Union
 
 from . import errors
+from . import logs as output
 from ._model import plain
 from .cluster import GROUP
-from .minicluster import DIGEST, MiniCluster
+from .minicluster import MiniCluster
 from .records import Record, RecordFile, Records
+from .transport import Limit
 
 # Not the labels of kubectl minicluster experiment, whose MiniClusters are none of a sweep's business.
-_LABELS = "sweep." + GROUP + "/"
-NAME_LABEL = _LABELS + "name"
-REPETITION_LABEL = _LABELS + "repetition"
+NAME_LABEL = "sweep." + GROUP + "/name"
 
 _QUOTA_PAUSE = 10
 
@@ -78,38 +79,34 @@ def sweep(name: str, make: Callable[..., MiniCluster], parameters: Parameters, *
           keep: bool = False, progress: bool = True) -> Records:
     """Run a MiniCluster for each case, several times each, and return a record of each run.
 
-    make returns the MiniCluster of a case; it gets the parameters as keywords. Its name is replaced. parameters are a
-    dictionary of lists, of which all combinations run, or a list of dictionaries. max_active is how many runs are under
-    way at once.
+    make gets the parameters of a case as keywords, and returns a MiniCluster, of which the sweep runs a copy with another
+    name. Threads of the sweep call make, one call at a time. The same parameters have to give the same specification.
+    parameters are a dictionary of lists, of which all combinations run, or a list of dictionaries. max_active is how many
+    runs are under way at once.
 
     records is the file to which each record is written as the run ends, by default NAME.jsonl. The same call goes on
     where a sweep ended: runs with a record are not repeated, and runs whose MiniCluster is in the cluster are taken up.
 
     logs is a directory to which the output of each run is written. figures reads numbers from the output. A MiniCluster
-    is deleted once it has a record, unless keep is True, or the output could not be read: then the record has kept.
+    is deleted once the run has a record, unless keep is True, or the output could not be read: then the record has kept,
+    and the same call reads the output again.
 
     A run that fails or is rejected has a record like others. Ctrl-C ends the sweep, and leaves the MiniClusters.
 
-    Errors: ValueError for parameters and files that cannot be read, Error if another program has the file, NameTaken if
-    the records are those of another specification, and RequestError.
+    Errors: ValueError for parameters and files that cannot be read and for a MiniCluster with cleanup, Error if another
+    program has the file, NameTaken if the records are those of another specification, and RequestError.
     """
     if max_active < 1:
         raise ValueError(f"max_active {max_active}: it has to be at least 1")
-    runs, file = runs_of(name, parameters, repeats), RecordFile(records or name + ".jsonl")
-    bar = _bar(len(runs), name, progress)
-    try:
-        todo = _Sweep(name, make, runs, file, logs, figures, keep)
-        bar.update(len(runs) - len(todo.left))
+    runs = runs_of(name, parameters, repeats)
+    with contextlib.closing(RecordFile(records or name + ".jsonl")) as file:
+        todo = _Sweep(name, make, runs, file, logs, figures, keep, progress)
         try:
             todo.clear()
-            todo.run(max_active, bar.update)
+            todo.run(max_active)
         except KeyboardInterrupt:
-            bar.close()
             todo.say_goodbye()
             raise
-    finally:
-        bar.close()
-        file.close()
     return Records(todo.done[run.name] for run in runs if run.name in todo.done)
 
 
@@ -117,20 +114,23 @@ class _Sweep:
     """A sweep that goes on from the records in its file."""
 
     def __init__(self, name: str, make: Callable[..., MiniCluster], runs: List[Run], file: RecordFile, logs: Optional[str],
-                 figures: Optional[Callable[[str], Dict[str, float]]], keep: bool) -> None:
-        self.name, self.make, self.runs, self.file, self.logs, self.figures, self.keep = name, make, runs, file, logs, figures, keep
+                 figures: Optional[Callable[[str], Dict[str, float]]], keep: bool, progress: bool) -> None:
+        self.name, self.make, self.runs, self.file, self.logs, self.figures = name, make, runs, file, logs, figures
+        self.keep, self.progress = keep, progress
         self.done: Dict[str, Record] = {}
         self.namespaces: Set[str] = set()
-        self._stopped = threading.Event()
+        self._stopped, self._making = threading.Event(), threading.Lock()
+        self._limit = Limit(stop=self._stopped.is_set)
         self._take_up()
-        self.left = [run for run in runs if run.name not in self.done]
+        self.left = [run for run in runs if run.name not in self.done or (logs or figures) and "kept" in self.done[run.name]]
         if logs:
             os.makedirs(logs, exist_ok=True)
 
     def _take_up(self) -> None:
-        """Take the records in the file that are of this sweep. The first record of a run counts that knows its end."""
+        """Take the records in the file that are of this sweep. The first record of a run counts that knows the end."""
         for record in self.file.records:
-            if self.done.get(record["name"], {"state": "Deleted"})["state"] == "Deleted":
+            earlier = self.done.get(record["name"])
+            if earlier is None or "kept" in earlier or earlier["state"] == "Deleted":
                 self.done[record["name"]] = record
         for run in self.runs:
             record = self.done.get(run.name, {})
@@ -141,38 +141,48 @@ class _Sweep:
     def say_goodbye(self) -> None:
         """Say how to go on after Ctrl-C."""
         ends = " && ".join(f"kubectl delete minicluster -n {namespace} -l {NAME_LABEL}={self.name}" for namespace in sorted(self.namespaces))
-        print(f"{sum(run.name in self.done for run in self.runs)} of {len(self.runs)} runs are recorded in {self.file.path}. The "
+        print(f"{self._count()} are recorded in {self.file.path}. The "
               f"MiniClusters go on without this program. To go on: the same sweep again. To end them: {ends}", file=sys.stderr)
+
+    def _count(self) -> str:
+        return f"{sum(run.name in self.done for run in self.runs)} of {len(self.runs)} runs"
+
+    def _tell(self, end: str = "") -> None:
+        if self.progress:
+            print(f"\r{self.name}: {self._count()}", end=end, file=sys.stderr, flush=True)
 
     def minicluster(self, run: Run) -> MiniCluster:
         """Return the MiniCluster of a run."""
-        mc = self.make(**run.parameters)
-        mc.name = run.name
+        with self._making:  # make may return the same object again and again
+            mc = copy.deepcopy(self.make(**run.parameters))
+        if mc.spec.cleanup:
+            raise ValueError("cleanup: a sweep deletes each MiniCluster itself, once the sweep has read the end and the output")
+        mc.name, mc._uid = run.name, None
         self.namespaces.add(mc.namespace)
-        mc.labels.update({NAME_LABEL: self.name, REPETITION_LABEL: str(run.repetition)})
+        mc.labels[NAME_LABEL] = self.name
         return mc
 
     def clear(self) -> None:
         """Delete the MiniClusters of runs that have a record: a program was killed before it deleted them."""
-        recorded = {run.name for run in self.runs if run.name in self.done and not self.done[run.name].get("kept")}
+        recorded = {self.done[run.name].get("uid") for run in self.runs if "kept" not in self.done.get(run.name, {"kept": True})}
         if self.keep or not recorded:
             return
         cluster = self.minicluster(self.runs[0]).cluster
         for namespace in self.namespaces:
             for found in cluster.list(namespace, f"{NAME_LABEL}={self.name}"):
                 metadata = found.metadata or {}
-                digest = (metadata.get("annotations") or {}).get(DIGEST)
-                if metadata["name"] in recorded and digest == self.done[metadata["name"]]["digest"]:
+                if metadata["uid"] in recorded:
                     mc = MiniCluster(metadata["name"], namespace=namespace, cluster=cluster)
                     mc._is(metadata)
                     mc.cancel(wait=False)
 
-    def run(self, max_active: int, tell: Callable[[int], Any]) -> None:
+    def run(self, max_active: int) -> None:
         """Carry out what is left. The first error ends the sweep, once what is active has been told."""
         waiting, active = iter(self.left), set()  # type: Iterator[Run], set[Future[None]]
         pool = ThreadPoolExecutor(max_active)
         try:
             while True:
+                self._tell()
                 for run in itertools.islice(waiting, max_active - len(active)):
                     active.add(pool.submit(self._one, run))
                 if not active:
@@ -180,22 +190,28 @@ class _Sweep:
                 ended, active = wait(active, return_when=FIRST_COMPLETED)
                 for future in ended:
                     future.result()
-                tell(len(ended))
         finally:
             self._stopped.set()
             pool.shutdown()
+            self._tell("\n")
 
     def _one(self, run: Run) -> None:
-        """Submit a run or take it up, wait for its end, write its record, and delete its MiniCluster."""
-        mc = self.minicluster(run)
+        """Submit a run or take it up, wait for its end, write its record, and delete its MiniCluster. Of a run whose
+        output was kept, only the output is read."""
+        mc, kept = self.minicluster(run), self.done.get(run.name)
         try:
-            self._submit(mc)
-            result = mc.outcome(stop=self._stopped.is_set)
-            record = {**result.to_dict(), "parameters": run.parameters, "repetition": run.repetition, "digest": mc.digest,
-                      **self._output(mc)}
-            self.done[run.name] = self.file.write(record)
+            if kept is None:
+                self._submit(mc)
+                record = {**mc._outcome(self._limit).to_dict(), "uid": mc._uid, "parameters": run.parameters,
+                          "repetition": run.repetition, "digest": mc.digest}
+            else:
+                mc._uid = kept["uid"]
+                record = {name: value for name, value in kept.items() if name not in ("kept", "logError")}
+            record.update(self._output(mc))
+            if record != kept:
+                self.done[run.name] = self.file.write(record)
             if not self.keep and "kept" not in record:
-                mc.cancel(wait=False, stop=self._stopped.is_set)
+                mc._cancel(False, self._limit)
         except errors.WaitTimeout:  # the sweep was stopped
             return
 
@@ -203,7 +219,7 @@ class _Sweep:
         """Submit a MiniCluster, once the quota of the namespace has room."""
         while not self._stopped.is_set():
             try:
-                mc.submit(self._stopped.is_set)
+                mc._submit(self._limit)
                 return
             except errors.RequestError as error:
                 if error.status != 403 or "exceeded quota" not in error.message:
@@ -216,7 +232,7 @@ class _Sweep:
         if not self.logs and not self.figures:
             return {}
         try:
-            text = "".join(line + "\n" for line in mc.logs(stop=self._stopped.is_set))
+            text = "".join(line + "\n" for line in output.read(mc.cluster, mc.read, False, self._limit))
         except errors.RequestError as error:  # the log may be there
             return {"logError": str(error), "kept": True}
         except (errors.NoLog, errors.Deleted) as error:
@@ -228,34 +244,7 @@ class _Sweep:
                 file.write(text)
         if self.figures:
             try:
-                found["figures"] = json.loads(json.dumps(plain(dict(self.figures(text)))))
+                found["figures"] = json.loads(json.dumps(plain(dict(self.figures(text))), allow_nan=False))
             except Exception as error:  # in the function of the user
                 found["logError"] = f"reading figures: {error}"
         return found
-
-
-class _Line:
-    """A line that counts runs, for programs without tqdm."""
-
-    def __init__(self, total: int, name: str, shown: bool) -> None:
-        self.total, self.name, self.shown, self.done, self.told = total, name, shown, 0, 0.0
-
-    def update(self, more: int) -> None:
-        self.done += more
-        if self.shown and (self.done == self.total or time.monotonic() - self.told > 1):
-            self.told = time.monotonic()
-            print(f"\r{self.name}: {self.done} of {self.total} runs", end="", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        if self.shown:
-            self.shown = False
-            print(file=sys.stderr)
-
-
-def _bar(total: int, name: str, shown: bool) -> Any:
-    try:
-        from tqdm.auto import tqdm  # type: ignore[import-untyped]
-
-        return tqdm(total=total, desc=name, unit="run", disable=not shown)
-    except ImportError:
-        return _Line(total, name, shown)

@@ -20,14 +20,11 @@ from . import errors
 Query = List[Tuple[str, Any]]
 
 
-def never() -> bool:
-    return False
-
-
 class Limit:
-    """How long somebody waits: for timeout seconds, and until stop returns True."""
+    """How long somebody waits: for timeout seconds, and until stop returns True. stop is called with locks held, and must
+    not wait."""
 
-    def __init__(self, timeout: Optional[float] = None, stop: Callable[[], bool] = never) -> None:
+    def __init__(self, timeout: Optional[float] = None, stop: Callable[[], bool] = lambda: False) -> None:
         self.timeout, self._stop = timeout, stop
         self._end = None if timeout is None else time.monotonic() + timeout
 
@@ -75,7 +72,8 @@ class Transport:
                 limit: Optional[Limit] = None) -> Any:
         """Send a request, and return the answer as JSON has it.
 
-        Errors: RequestError; WaitTimeout if the limit is reached while the request is repeated.
+        Errors: RequestError; WaitTimeout if the limit is reached before the request is sent, or while the request is
+        repeated. A request that was sent has 60 seconds for the answer, whatever the limit is.
         """
         return self._insist(method, lambda: json.loads(self._send(method, path, query, body, content).data), limit or Limit())
 
@@ -102,14 +100,18 @@ class Transport:
         self._check_process()
         end, pause = time.monotonic() + self.patience, 0.5
         while True:
+            while not self._slots.acquire(timeout=limit.left()):
+                if not limit.left():
+                    raise errors.WaitTimeout(f"{self._max_requests} other requests wait for answers of the API server")
             try:
-                with self._slots:
-                    answer = send()
+                answer = send()
                 self._answered, self._told = True, False
                 return answer
             except Exception as error:  # the ways to a token raise anything
                 told = request_error(error, self._answered)
                 cause = error
+            finally:
+                self._slots.release()
             self._answered = self._answered or told.status is not None
             pause = max(pause, told.retry_after)
             # The conflict of a DELETE is that of its uid.

@@ -41,6 +41,45 @@ def test_logs_follow_to_the_end_and_no_line_comes_twice(api, mc, made):
     assert lines == ["one", "two"]
 
 
+def test_a_cleanup_after_the_end_ends_the_lines(api, mc, made):
+    api.start(made, "one\n")
+    lines = mc.logs(follow=True)
+    assert next(lines) == "one"
+    with api.changed:
+        api.succeed(made)
+        api.delete("lj")
+    assert list(lines) == []
+
+
+def test_a_deletion_before_the_end_is_an_error_of_the_lines(api, mc, made):
+    api.start(made, "one\n")
+    lines = mc.logs(follow=True)
+    assert next(lines) == "one"
+    api.delete("lj")
+    with pytest.raises(fluxelastic.Deleted) as error:
+        list(lines)
+    assert (error.value.result.state, error.value.result.nodes) == ("Deleted", "node-[0-3]")
+
+
+def test_a_node_that_was_lost_is_not_simulated(api, mc, made):
+    api.start(made, "one\n")
+    api.succeed(made)
+    for one in api.pods:
+        status = one["status"]["containerStatuses"][0]
+        del status["containerID"]
+        status["state"] = {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}}
+    failed = []
+
+    def instead(method, path, query):
+        if path.endswith("/log") and not failed:
+            failed.append(path)
+            return 503, {"reason": "ServiceUnavailable", "message": "later"}
+        return None
+
+    api.instead = instead
+    assert list(mc.logs()) == ["one"]
+
+
 def test_a_simulated_node_has_no_log(api, mc, made):
     api.start(made)
     del api.logs[LEAD]

@@ -1,5 +1,6 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
+import copy
 import os
 import pickle
 import subprocess
@@ -10,8 +11,8 @@ import pytest
 from kubernetes import client
 
 import fluxelastic
-from fakeapi import until
-from fluxelastic import MiniCluster, submit_all, wait_all
+from fakeapi import FakeAPI, until
+from fluxelastic import Cluster, MiniCluster, submit_all, wait_all
 
 
 def new(name="lj", **fields):
@@ -34,7 +35,7 @@ def test_it_runs_to_its_end(api, cluster):
     result = new(tasks=28).submit().wait()
     assert (result.state, result.exit_code, result.size, result.tasks, result.nodes) == ("Succeeded", 0, 4, 28, "node-[0-3]")
     assert (result.wait_seconds, result.run_seconds, result.attempt) == (5, 20, 1)
-    assert fluxelastic.Result.from_dict(result.to_dict()) == result
+    assert (result.to_dict()["waitSeconds"], result.to_dict()["runSeconds"], result.to_dict()["finished"]) == (5, 20, "2026-01-01T00:00:30Z")
 
 
 def test_nothing_is_submitted_twice(api, cluster):
@@ -182,6 +183,8 @@ def test_another_minicluster_of_the_name_is_left_alone(api, cluster):
     api.delete("lj")
     api.run()(api.create(new(size=5).to_dict()))
     mc.cancel()
+    with pytest.raises(fluxelastic.Deleted):
+        mc.resize(9)
     assert api.miniclusters["default", "lj"]["spec"]["size"] == 5
     with pytest.raises(fluxelastic.Deleted):
         mc.wait(timeout=20)
@@ -210,6 +213,19 @@ def test_a_minicluster_passes_from_one_process_to_another(api, cluster):
     mc = pickle.loads(pickle.dumps(new().submit()))
     api.run()(api.miniclusters["default", "lj"])
     assert mc.wait(timeout=20).succeeded
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_goes_to_the_cluster_of_the_first(api, cluster, copied):
+    other = FakeAPI()
+    try:
+        first = new(cluster=Cluster(api_client=other.client(), namespace="there"))
+        copied(first).submit()
+        assert list(other.miniclusters) == [("there", "lj")] and not api.miniclusters
+        with pytest.raises((TypeError, AttributeError), match="pickle"):  # a connection does not pass to a process
+            pickle.dumps(first)
+    finally:
+        other.close()
 
 
 def test_the_first_error_ends_a_submission(api, cluster):

@@ -3,12 +3,14 @@
 import csv
 import errno
 import json
+import os
 import threading
 import time
 
 import pytest
 
 import fluxelastic
+from fakeapi import until
 from fluxelastic import MiniCluster, Records, sweep
 from fluxelastic.sweeps import NAME_LABEL, runs_of
 
@@ -51,7 +53,7 @@ def test_each_run_has_a_record_and_its_minicluster_is_deleted(api, cluster, path
     assert len(records) == 6 and not api.miniclusters
     assert sorted(Records.read(path), key=lambda r: r["name"]) == sorted(records, key=lambda r: r["name"])
     row = records.rows()[0]
-    assert (row["parameter.size"], row["parameter.seed"], row["state"], row["runSeconds"], row["attempts"], row["figure.loop"]) == (1, 7, "Succeeded", 20, 1, 4.5)
+    assert (row["parameter.size"], row["parameter.seed"], row["state"], row["runSeconds"], row["attempt"], row["figure.loop"]) == (1, 7, "Succeeded", 20, 1, 4.5)
     with open(records[0]["log"], encoding="utf-8") as file:
         assert file.read() == "Loop time of 4.5 on 28 procs\n"
     records.to_csv(str(tmp_path / "runs.csv"))
@@ -100,6 +102,8 @@ def test_a_sweep_goes_on_where_it_ended(api, cluster, path):
     killed.name = first[0]["name"]
     killed.labels[NAME_LABEL] = "lj"
     killed.submit()
+    with api.changed:
+        api.miniclusters["default", killed.name]["metadata"]["uid"] = first[0]["uid"]
     taken_up = make(3)  # a program was killed after it had submitted this
     taken_up.name = left.name
     taken_up.submit()
@@ -162,7 +166,82 @@ def test_a_log_that_cannot_be_read_is_kept(api, cluster, path, tmp_path):
     records = sweep("lj", make, {"size": [1]}, **arguments)
     assert (records[0]["state"], records[0]["logError"], records[0]["kept"]) == ("Succeeded", "you may not", True)
     assert list(sweep("lj", make, {"size": [1]}, **arguments)) == list(records) and len(api.miniclusters) == 1
-    assert list(MiniCluster.get(records[0]["name"]).read().metadata["labels"]) == [NAME_LABEL, "sweep.flux-framework.org/repetition"]
+    assert MiniCluster.get(records[0]["name"]).labels == {NAME_LABEL: "lj"} and len(Records.read(path)) == 1
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_an_output_that_was_kept_is_read_by_the_next_call(api, cluster, path, is_gone):
+    api.play = api.run("3\n")
+    api.instead = lambda method, where, query: (403, {"reason": "Forbidden", "message": "you may not"}) if where.endswith("/log") else None
+    arguments = {"records": path, "progress": False, "figures": lambda text: {"loop": float(text)}}
+    kept = sweep("lj", make, {"size": [1]}, **arguments)[0]
+    api.instead = None
+    assert list(sweep("lj", make, {"size": [1]}, records=path, progress=False)) == [kept] and api.miniclusters  # nobody reads the output
+    if is_gone:
+        api.delete(kept["name"])
+    records = sweep("lj", make, {"size": [1]}, **arguments)
+    assert (records[0]["state"], records[0]["uid"], "kept" in records[0]) == ("Succeeded", kept["uid"], False)
+    assert ("was deleted" in records[0]["logError"] or "there is no" in records[0]["logError"]) if is_gone else records[0]["figures"] == {"loop": 3}
+    assert list(sweep("lj", make, {"size": [1]}, **arguments)) == list(records) and len(Records.read(path)) == 2
+    assert not api.miniclusters and len([r for r in api.requests if r.startswith("POST")]) == 1
+
+
+def test_a_sweep_of_another_file_keeps_its_miniclusters(api, cluster, path):
+    api.play = api.run()
+    sweep("lj", make, {"size": [1]}, records=path, progress=False)
+    api.play, there = None, []
+    other = threading.Thread(target=lambda: there.extend(sweep("lj", make, {"size": [1]}, records=path + "2", progress=False)), daemon=True)
+    other.start()
+    until(lambda: api.miniclusters)
+    assert len(sweep("lj", make, {"size": [1]}, records=path, progress=False)) == 1 and len(api.miniclusters) == 1
+    api.run()(*api.miniclusters.values())
+    other.join(20)
+    assert [record["state"] for record in there] == ["Succeeded"]
+
+
+def test_make_may_return_one_object_again_and_again(api, cluster, path):
+    base = MiniCluster("any", image="lammps", command="lmp")
+
+    def shared(size):
+        base.spec.size = size
+        return base
+
+    api.play = api.run()
+    records = sweep("lj", shared, {"size": [1, 2, 3, 4, 5, 6]}, records=path, progress=False)
+    assert [(r["name"], r["state"], r["size"]) for r in records] == [
+        (run.name, "Succeeded", run.parameters["size"]) for run in runs_of("lj", {"size": [1, 2, 3, 4, 5, 6]}, 1)]
+    assert base.name == "any"
+
+
+def test_a_sweep_deletes_its_miniclusters_itself(api, cluster, path):
+    api.play = api.run()
+    with pytest.raises(ValueError, match="cleanup: a sweep deletes each MiniCluster itself"):
+        sweep("lj", lambda size: MiniCluster("any", image="lammps", size=size, cleanup=True), {"size": [1]}, records=path, progress=False)
+    assert not api.miniclusters
+
+
+def test_a_process_that_was_forked_does_not_keep_the_file(api, cluster, path):
+    api.play, children = api.run("1\n"), []
+    reader, writer = os.pipe()
+
+    def figures(text):
+        child = os.fork()
+        if child == 0:
+            os.close(writer)
+            os.read(reader, 1)  # to the end of the test
+            os._exit(0)
+        children.append(child)
+        return {"loop": float(text)}
+
+    try:
+        for size in (1, 2):
+            assert len(sweep("lj", make, {"size": [size]}, records=path, progress=False, figures=figures)) == 1
+    finally:
+        os.close(writer)
+        for child in children:
+            os.waitpid(child, 0)
+        os.close(reader)
+    assert len(children) == 2
 
 
 def test_a_read_of_a_log_that_fails_once_loses_nothing(api, cluster, path):
@@ -307,6 +386,12 @@ def test_an_output_without_the_figure_does_not_end_the_sweep(api, cluster, path)
     assert records[0]["state"] == "Succeeded" and "list index out of range" in records[0]["logError"]
 
 
+def test_a_figure_that_is_no_number_of_json_is_told(api, cluster, path):
+    api.play = api.run("nan\n")
+    records = sweep("lj", make, {"size": [1]}, records=path, progress=False, figures=lambda text: {"loop": float(text)})
+    assert "not JSON compliant" in records[0]["logError"] and "figures" not in records[0]
+
+
 def test_a_deleted_run_has_a_record(api, cluster, path):
     def play(mc):
         api.start(mc)
@@ -319,4 +404,4 @@ def test_a_deleted_run_has_a_record(api, cluster, path):
 def test_progress_is_told(api, cluster, path, capsys):
     api.play = api.run()
     sweep("lj", make, {"size": [1, 2]}, records=path)
-    assert "2" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("\rlj: 2 of 2 runs\n")

@@ -1,5 +1,6 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
+import json
 import socket
 import ssl
 import threading
@@ -9,8 +10,10 @@ import urllib3
 from kubernetes import client, config
 
 import fluxelastic
+from fakeapi import until
 from fluxelastic import Cluster, MiniCluster
 from fluxelastic.cluster import collection, one_of
+from fluxelastic.compat.resource.pods import cluster_of
 from fluxelastic.transport import Limit, request_error
 
 
@@ -119,7 +122,73 @@ def test_a_timeout_counts_also_while_the_first_read_is_repeated(api, cluster):
     stopped = threading.Event()
     api.instead = lambda method, path, query: stopped.set() or (503, {"reason": "ServiceUnavailable", "message": "later"})
     with pytest.raises(fluxelastic.WaitTimeout, match="later"):
-        mc.wait(stop=stopped.is_set)
+        mc._outcome(Limit(stop=stopped.is_set))
+
+
+def test_a_timeout_counts_also_while_other_requests_wait_for_answers(api, cluster):
+    mc = new().submit()
+    for _ in range(8):
+        assert cluster._slots.acquire(timeout=20)
+    told = []
+
+    def wait():
+        try:
+            mc.wait(timeout=0.1)
+        except fluxelastic.WaitTimeout as error:
+            told.append(str(error))
+
+    threading.Thread(target=wait, daemon=True).start()
+    until(lambda: told)
+    assert told == ["after 0.1 s: 8 other requests wait for answers of the API server"]
+    cluster._slots.release()
+    api.run()(api.miniclusters["default", "lj"])
+    assert mc.wait(timeout=20).succeeded
+
+
+KUBECONFIG = {
+    "apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    "users": [{"name": "u", "user": {}}]}
+
+
+@pytest.mark.parametrize("way", ["kubeconfig", "script"])
+def test_a_request_is_sent_once_and_repeated_by_the_cluster_only(tmp_path, monkeypatch, way):
+    """The server accepts a connection, and closes the connection without an answer."""
+    server, accepted = socket.create_server(("127.0.0.1", 0)), []
+
+    def serve():
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:  # the end of the test
+                return
+            accepted.append(connection.recv(4096))
+            connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    host = f"http://127.0.0.1:{server.getsockname()[1]}"
+    if way == "kubeconfig":
+        path = tmp_path / "config"
+        path.write_text(json.dumps({**KUBECONFIG, "clusters": [{"name": "c", "cluster": {"server": host}}]}), encoding="utf-8")
+        cluster = Cluster(kubeconfig=str(path), patience=0)
+    else:
+        configuration = client.Configuration()
+        configuration.host = host
+        monkeypatch.setattr(client.Configuration, "_default", configuration)
+        cluster = cluster_of()
+        cluster.patience = 0
+    with pytest.raises(fluxelastic.RequestError, match="does not answer"):
+        cluster.get("default", "lj")
+    server.close()
+    assert len(accepted) == 1
+
+
+def test_a_service_account_that_cannot_be_read_is_an_error_of_this_package(monkeypatch, tmp_path):
+    token = tmp_path / "namespace"
+    token.write_text("default", encoding="utf-8")
+    monkeypatch.setattr("fluxelastic.cluster._NAMESPACE_FILE", str(token))
+    monkeypatch.setattr(config, "load_kube_config", lambda *_: config.load_incluster_config())
+    with pytest.raises(fluxelastic.Error, match="there is no way to a cluster"):
+        Cluster()
 
 
 def test_trouble_that_lasts_is_told_once(api, cluster, capsys):

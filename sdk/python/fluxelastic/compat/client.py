@@ -19,7 +19,7 @@ from kubernetes import client
 from kubernetes.stream import stream
 
 from .. import errors, status
-from ..cluster import Cluster, is_lead, one_of, pods_of
+from ..cluster import Cluster, one_of, pods_of, rank_of
 from ..minicluster import MiniCluster
 from .resource.network import port_forward
 from .resource.pods import cluster_of, create_minicluster, delete_minicluster
@@ -280,7 +280,7 @@ class FluxBrokerMiniCluster(FluxMiniCluster):
 
 def _lead_of(pods: Any) -> Any:
     """Return the pod of the lead broker in a V1PodList; None if there is none."""
-    return next((pod for pod in pods.items if is_lead(pod.metadata.labels)), None)
+    return next((pod for pod in pods.items if rank_of(pod.metadata.labels) == 0), None)
 
 
 def _answers(url: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional
 from kubernetes import client
 
 from ... import minicluster
-from ...cluster import Cluster
+from ...cluster import Cluster, client_of
 from .. import models
 
 
@@ -18,9 +18,10 @@ def cluster_of(api: Any = None) -> Cluster:
     loaded, or of the kubeconfig."""
     if api is not None:
         return Cluster(api_client=api.api_client)
-    if client.Configuration.get_default_copy().host == "http://localhost":
+    configuration = client.Configuration.get_default_copy()
+    if configuration.host == "http://localhost":
         return minicluster.default_cluster()
-    return Cluster(api_client=client.ApiClient())
+    return Cluster(api_client=client_of(configuration))
 
 
 def create_minicluster(*_: Any, **kwargs: Any) -> Dict[str, Any]:
