@@ -359,29 +359,30 @@ func TestRunTerminated(t *testing.T) {
 		mc    *fixture.MiniClusterWrapper
 		phase func(lead, first, second *pod) // brings the pods into the phase, and ends one of them
 		lead  []int                          // its exit codes
+		told  string                         // its termination message, if the lead ends before its command
 	}{
 		"the lead while it waits for the quorum": {three("true"), func(lead, first, _ *pod) {
 			lead.start()
 			first.start()
 			lead.awaitOnline("2")
 			lead.terminate()
-		}, []int{terminated, hungUp}}, // Flux may send SIGHUP before the lead's script waits for it
+		}, []int{terminated, hungUp}, "the container was ended\n"}, // Flux may send SIGHUP before the lead's script waits for it
 		"the lead while the command runs": {three(loop), func(lead, first, second *pod) {
 			start(lead, first, second)
 			lead.awaitBegun()
 			lead.terminate()
-		}, []int{hungUp}},
+		}, []int{hungUp}, "the container was ended while the command ran\n"},
 		"the lead while a launcher runs": {three(loop, launcher, strict), func(lead, first, second *pod) {
 			start(lead, first, second)
 			lead.awaitBegun()
 			lead.terminate()
-		}, []int{hungUp}},
+		}, []int{hungUp}, "the container was ended while the command ran\n"},
 		"the lead while a launcher runs that saves its work": {three("trap 'echo saved; exit 5' HUP; "+loop, launcher), func(lead, first, second *pod) {
 			start(lead, first, second)
 			lead.awaitBegun()
 			lead.terminate()
 			lead.awaitLine("saved")
-		}, []int{5}},
+		}, []int{5}, "the container was ended while the command ran\n"},
 		"a follower before the lead is there": {three("true", func(s *v1alpha2.MiniClusterSpec) { s.MinSize = 1 }), func(lead, first, second *pod) {
 			first.start()
 			first.awaitBroker()
@@ -389,7 +390,7 @@ func TestRunTerminated(t *testing.T) {
 			first.endsAnyhow()
 			lead.write(QuorumFile, "2")
 			start(lead, second)
-		}, []int{0}},
+		}, []int{0}, ""},
 		"a follower while the lead waits for the quorum": {three("true"), func(lead, first, second *pod) {
 			start(lead, first)
 			lead.awaitOnline("2")
@@ -398,13 +399,13 @@ func TestRunTerminated(t *testing.T) {
 			lead.awaitOnline("1")
 			start(second)
 			lead.write(QuorumFile, "2")
-		}, []int{0}},
+		}, []int{0}, ""},
 		"a follower while the command runs": {three(loop), func(lead, first, second *pod) {
 			start(lead, first, second)
 			lead.awaitBegun()
 			first.terminate()
 			first.ends(terminated)
-		}, []int{terminated}},
+		}, []int{terminated}, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -413,6 +414,9 @@ func TestRunTerminated(t *testing.T) {
 				tc.phase(lead, first, second)
 				lead.ends(tc.lead...)
 				lead.hasNot("released")
+				if told := c.read(filepath.Join(lead.dir, "o", "termination-log")); tc.told != "" && told != tc.told {
+					t.Errorf("the lead tells %q", told)
+				}
 				for _, follower := range []*pod{first, second} {
 					if follower.isRunning() {
 						follower.ends(0)

@@ -292,7 +292,7 @@ func notStarted(pod *corev1.Pod) string {
 
 // exitCode is the exit code of the broker's container, or of an init container that failed before
 // it, which failedIn names. It is nil if it is not known, if the container was not started, or if the cluster
-// ended the pod, or somebody who deleted it: then it says nothing about the command. The cluster reports that by the
+// or the node ended the pod, or somebody who deleted it: then it says nothing about the command. The cluster reports that by the
 // condition DisruptionTarget (eviction, preemption, a lost node). A kubelet that evicts for a full volume sets no condition.
 func exitCode(pod *corev1.Pod, deletedAt time.Time) (code *int, failedIn string) {
 	if condition(pod, corev1.DisruptionTarget).Status == corev1.ConditionTrue || pod.Status.Reason == evicted || notStarted(pod) != "" {
@@ -300,7 +300,7 @@ func exitCode(pod *corev1.Pod, deletedAt time.Time) (code *int, failedIn string)
 	}
 	ended, failedIn := failure(pod)
 	switch {
-	case ended == nil, endIsUnknown(ended):
+	case ended == nil, endIsUnknown(ended), strings.HasPrefix(ended.Message, outside):
 		return nil, ""
 	case !deletedAt.IsZero() && (ended.FinishedAt.IsZero() || !deletedAt.After(ended.FinishedAt.Time)):
 		return nil, ""
@@ -335,5 +335,5 @@ func (p *Pod) readEnd() {
 	}
 	message, p.Checkpointed = strings.CutSuffix(message, withCheckpoint)
 	p.Asked, p.Retried = message == asked, message == retried
-	p.Began = p.Began || p.Asked || p.Retried || message == began
+	p.Began = p.Began || p.Asked || p.Retried || message == began || message == outside+whileItRan
 }

@@ -22,6 +22,11 @@ func TestBrokersContainer(t *testing.T) {
 	ended := func(code int32, reason string) corev1.ContainerState {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, FinishedAt: metav1.NewTime(fixture.Noon)}}
 	}
+	told := func(code int32, message string) corev1.ContainerState {
+		state := ended(code, "Error")
+		state.Terminated.Message = message
+		return state
+	}
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	for name, tc := range map[string]struct {
 		phase  corev1.PodPhase
@@ -52,6 +57,14 @@ func TestBrokersContainer(t *testing.T) {
 		"nobody saw its end": {
 			corev1.PodFailed, corev1.ContainerStatus{State: ended(137, "ContainerStatusUnknown")}, running,
 			life.Broker{State: life.Failed, EndedAt: fixture.Noon, EndUnknown: true},
+		},
+		"a signal ended it, and the command with it": {
+			corev1.PodFailed, corev1.ContainerStatus{State: told(143, "the container was ended while the command ran\n")}, ended(143, "Error"),
+			life.Broker{State: life.Failed, EndedAt: fixture.Noon},
+		},
+		"a signal ended it before": {
+			corev1.PodFailed, corev1.ContainerStatus{State: told(143, "the container was ended\n")}, ended(143, "Error"),
+			life.Broker{State: life.Failed, EndedAt: fixture.Noon},
 		},
 		"it ran when its node died": {
 			corev1.PodFailed, corev1.ContainerStatus{State: running, Started: new(true)}, running,

@@ -26,14 +26,18 @@ const placedAnnotation = v1alpha2.Group + "/placed"
 
 // The termination message of a lead (internal/broker/scripts/lead.sh) says that it began the
 // command, which ranks a command that failed had lost, or that a command failed that was run again
-// since it had failed while it wrote a checkpoint.
+// since it had failed while it wrote a checkpoint. A lead that gets a signal (internal/broker/scripts/wait-0.sh) says that
+// its container was ended.
 const (
 	began     = "the command began"
 	lostRanks = "lost ranks "
 	asked     = "the command ended as it was asked to"
 	retried   = "the command failed after its checkpoint"
 
+	outside = "the container was ended"
+
 	withCheckpoint = ", after a checkpoint"
+	whileItRan     = " while the command ran"
 )
 
 // doesNotResolve follows a name in the termination message of an init container (internal/broker/scripts/flux-init.sh).

@@ -77,10 +77,12 @@ func (v View) leadIsGone(lead *protocol.Pod) bool {
 	return lead == nil && (v.MiniCluster.Status.Admission.Lead != "" || bound && failed(v.LeadJob))
 }
 
-// hasSecondLead reports whether the JobSet has a pod of rank 0 beside the lead, which may be gone.
+// hasSecondLead reports whether the JobSet has a pod of rank 0 in place of a lead that is gone, or one beside the lead that
+// may run. A pod with a gate does no harm beside the lead: a Job controller that takes over may make a pod too many, and
+// removes the pod again.
 func (v View) hasSecondLead(lead *protocol.Pod) bool {
 	return slices.ContainsFunc(v.Pods, func(pod protocol.Pod) bool {
-		return pod.Rank == 0 && v.current(&pod) && (lead == nil || pod.UID != lead.UID)
+		return pod.Rank == 0 && v.current(&pod) && (lead == nil || pod.UID != lead.UID && !pod.Gated)
 	})
 }
 

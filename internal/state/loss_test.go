@@ -106,6 +106,7 @@ func TestObserveWhatWasTold(t *testing.T) {
 func TestObserveWhatTheLeadTold(t *testing.T) {
 	for message, lost := range map[string][]int{
 		"the command began\n": nil, "lost ranks 1\n": {1}, "lost ranks 0-99": nil, "lost ranks all": nil, "the command failed after its checkpoint\n": nil, "out of memory": nil, "": nil,
+		"the container was ended while the command ran\n": nil, "the container was ended\n": nil,
 	} {
 		lead := fixture.BrokerPod("lmp", 0).On("a").Ended(1).Obj()
 		lead.Status.ContainerStatuses[0].Name = "lmp"
@@ -114,7 +115,7 @@ func TestObserveWhatTheLeadTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		began := message != "out of memory" && message != ""
+		began := !slices.Contains([]string{"out of memory", "", "the container was ended\n"}, message)
 		if o.ToldBegan != began || !slices.Equal(o.ToldLost, lost) {
 			t.Errorf("%q: it began: %v, and has lost %v, want %v and %v", message, o.ToldBegan, o.ToldLost, began, lost)
 		}

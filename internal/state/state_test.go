@@ -245,7 +245,8 @@ func TestObserveBrokers(t *testing.T) {
 // lead is gone.
 func TestObserveLead(t *testing.T) {
 	first, second := fixture.BrokerPod("lmp", 0).Named("first").On("a").Up().Obj(), fixture.BrokerPod("lmp", 0).Named("second").Created(fixture.Noon.Add(time.Minute)).Obj()
-	first.UID, second.UID = "first", "second"
+	bound := fixture.BrokerPod("lmp", 0).Named("bound").On("b").Created(fixture.Noon.Add(time.Minute)).Obj()
+	first.UID, second.UID, bound.UID = "first", "second", "bound"
 	for name, tc := range map[string]struct {
 		recorded types.UID
 		pods     []*corev1.Pod
@@ -254,9 +255,10 @@ func TestObserveLead(t *testing.T) {
 		gone     bool
 		second   bool
 	}{
-		"nothing is recorded":     {"", []*corev1.Pod{second, first}, "first", life.Up, false, true},
+		"nothing is recorded":     {"", []*corev1.Pod{bound, first}, "first", life.Up, false, true},
 		"it is alone":             {"first", []*corev1.Pod{first}, "first", life.Up, false, false},
-		"there is a second one":   {"first", []*corev1.Pod{second, first}, "first", life.Up, false, true},
+		"there is a second one":   {"first", []*corev1.Pod{bound, first}, "first", life.Up, false, true},
+		"another one has a gate":  {"first", []*corev1.Pod{second, first}, "first", life.Up, false, false},
 		"it is gone":              {"first", nil, "", life.Missing, true, false},
 		"a second one is left":    {"first", []*corev1.Pod{second}, "", life.Missing, true, true},
 		"nobody knows that it is": {"", []*corev1.Pod{second}, "second", life.Gated, false, false},

@@ -188,7 +188,7 @@ stop_command() {
 }
 
 # tell_asked tells that the command has ended as the controller wanted.
-tell_asked() { tell "the command ended as it was asked to$fe_checkpointed"; }
+tell_asked() { fe_tell "the command ended as it was asked to$fe_checkpointed"; }
 
 # stop_reader keeps the pod as it is.
 stop_reader() { [[ -z $fe_reader ]] || kill "$fe_reader" 2>/dev/null || true; }

@@ -14,6 +14,12 @@ fe_say() {
   [[ $FE_QUIET == true ]] || printf '%s\n' "$*"
 }
 
+# fe_tell writes the termination message of this container, which the controller reads.
+fe_tell() {
+  local log=${FE_TERMINATION_LOG:-/dev/termination-log}
+  [[ ! -w $log ]] || echo "$*" >"$log"
+}
+
 # fe_hook NAME runs a piece of the user's shell in this shell, so that later commands see the
 # variables that it exports.
 fe_hook() {

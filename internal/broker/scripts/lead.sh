@@ -102,12 +102,6 @@ await() {
   done
 }
 
-# tell writes the termination message of this container, which the controller reads.
-tell() {
-  local log=${FE_TERMINATION_LOG:-/dev/termination-log}
-  [[ ! -w $log ]] || echo "$*" >"$log"
-}
-
 # tell_lost tells the lost ranks: those that were online and did not leave in good order. Their
 # pods may be gone before the controller has seen them fail.
 tell_lost() {
@@ -115,7 +109,7 @@ tell_lost() {
   lost=$(flux overlay status --no-pretty | while read -r rank _ state _; do
     [[ $state != lost ]] || echo "$rank"
   done | sort -n | paste -sd,) || true
-  [[ -z $lost ]] || tell "lost ranks $lost"
+  [[ -z $lost ]] || fe_tell "lost ranks $lost"
 }
 
 # is_one_job SUBMISSION is true for a plain `flux submit` that prints the id of one job, and
@@ -141,8 +135,8 @@ begin() {
   fe_submission="${FE_PREFIX:+$FE_PREFIX }$fe_submission"
   [[ -z $fe_written ]] || rm -f "$fe_written"
   fe_say "Starting on $fe_nodes of $FE_SIZE nodes: $fe_submission"
-  tell "the command began" # it may end before a probe sees FE_READY
-  set -m                   # gives the command a process group, whose id is fe_command
+  fe_tell "the command began" # it may end before a probe sees FE_READY
+  set -m                      # gives the command a process group, whose id is fe_command
   {
     trap : HUP TERM # this shell waits for the command, which gets these signals, too
     fe_timed fluxsubmit eval "$fe_submission"
@@ -204,10 +198,11 @@ while true; do
   attend
   goes_on || break
 done
+[[ $fe_hung_up == true ]] || touch "${FE_READY%/*}/over" # for wait-0.sh
 if [[ $fe_asked == true ]]; then
   tell_asked
 elif [[ $fe_code != 0 && $fe_retried == true ]]; then
-  tell "the command failed after its checkpoint"
+  fe_tell "the command failed after its checkpoint"
 elif [[ $fe_code != 0 ]]; then
   tell_lost
 fi

@@ -209,10 +209,23 @@ fe_follow() {
   done
 }
 
+# fe_tell_end tells of a lead that was ended by a signal of which the pod says nothing, as by a node that reboots. Its exit
+# code is not the command's, unless the command had ended before.
+# shellcheck disable=SC2317 # the trap runs it
+fe_tell_end() {
+  [[ $fe_job == "$FE_LEAD_JOB" && $fe_ending == true && ! -e $fe_over && ! -s $fe_here/stop ]] || return 0
+  if [[ -e $fe_began || -e $FE_READY ]]; then
+    fe_tell "the container was ended while the command ran"
+  else
+    fe_tell "the container was ended"
+  fi
+}
+
 # fe_exit replaces the exit code 0 of this shell by 1 if the broker has not run: 0 is a success.
 # shellcheck disable=SC2317 # the trap runs it
 fe_exit() {
   local code=$?
+  fe_tell_end
   if [[ -n $fe_obeying ]]; then
     kill "$fe_obeying" 2>/dev/null || true
     while kill -0 "$fe_obeying" 2>/dev/null; do sleep 0.1; done # no process of this container is left
@@ -223,8 +236,9 @@ fe_exit() {
 
 fe_leaving=${FE_READY%/*}/leaving # members.sh makes this file
 fe_began=${FE_READY%/*}/began     # and lead.sh this one, when it runs the command
+fe_over=${FE_READY%/*}/over       # and this one, when the command has ended by itself
 fe_said=${FE_READY%/*}/said
-rm -f "$FE_READY" "$FE_READY.seen" "$fe_leaving" "$fe_began" "$fe_said" "${FE_READY%/*}/joined" # files of an earlier container of this pod
+rm -f "$FE_READY" "$FE_READY.seen" "$fe_leaving" "$fe_began" "$fe_over" "$fe_said" "${FE_READY%/*}/joined" # files of an earlier container of this pod
 fe_exit_code='' fe_obeying=''
 trap fe_exit EXIT
 if [[ $fe_job == "$FE_LEAD_JOB" ]]; then

@@ -412,9 +412,13 @@ func TestDecide(t *testing.T) {
 			o: admitted("ruuc", nil), after: 3 * time.Minute,
 			want: Plan{Step: Start{Quorum: 3, Vacated: []int{3}}, State: StateRunning},
 		},
-		"one that never starts is given up": {
+		"one whose brokers are up may begin just when its time is up": {
 			o: admitted("uuuu", nil), after: 5 * time.Minute,
-			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing, Message: "4 of 4 brokers came up within 5m0s, and the command did not begin"},
+			want: Plan{Step: Wait{}, State: StateStarting, LookAgain: noon.Add(5*time.Minute + seenGrace)},
+		},
+		"one that never starts is given up": {
+			o: admitted("uuuu", nil), after: 5*time.Minute + seenGrace,
+			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + seenGrace + 30*time.Second)}, State: StateReleasing, Message: "4 of 4 brokers came up within 5m0s, and the command did not begin"},
 		},
 		"after a while it starts with those that are up": {
 			o: admitted("uucu", nil), after: time.Minute,
@@ -472,9 +476,9 @@ func TestDecide(t *testing.T) {
 					o.Brokers[rank].Unresolved = "kubernetes.default.svc.example.org"
 				}
 				o.Brokers[3].Since = noon
-			}), after: 5 * time.Minute,
+			}), after: 5*time.Minute + seenGrace,
 			want: Plan{
-				Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing,
+				Step: GiveUp{NotBefore: noon.Add(5*time.Minute + seenGrace + 30*time.Second)}, State: StateReleasing,
 				Message: "1 of 4 brokers came up within 5m0s, too few to start; kubernetes.default.svc.example.org did not resolve when the pod of rank 3 started",
 			},
 		},
@@ -602,13 +606,17 @@ func TestDecide(t *testing.T) {
 			o: admitted("gggg", nil), after: 5 * time.Minute,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing},
 		},
-		"also while enough are up for fewer": {
+		"enough are up for fewer, whose lead may begin just then": {
 			o: admitted("uugg", nil), after: 5 * time.Minute,
-			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing},
+			want: Plan{Step: LowerQuorum{Quorum: 2, Leaving: []int{2, 3}}, State: StateStarting},
+		},
+		"and is given up a moment later": {
+			o: admitted("uugg", nil), after: 5*time.Minute + seenGrace,
+			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + seenGrace + 30*time.Second)}, State: StateReleasing},
 		},
 		"also while the lead is to be told something": {
-			o: admitted("uuuu", func(o *Observation) { o.Published = 0 }), after: 5 * time.Minute,
-			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing},
+			o: admitted("uuuu", func(o *Observation) { o.Published = 0 }), after: 5*time.Minute + seenGrace,
+			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + seenGrace + 30*time.Second)}, State: StateReleasing},
 		},
 		"its time is up though a pod cannot be placed": {
 			o: admitted("uugu", started), after: 61 * time.Minute,

@@ -131,9 +131,14 @@ func TestBeginAfterAbsence(t *testing.T) {
 		change func(*Observation)
 		want   Start
 	}{
-		"one never ran":                                                 {"ruuc", nil, Start{Quorum: 3, Vacated: []int{3}}},
-		"one had part, and failed":                                      {"ruuf", func(o *Observation) { o.Brokers[3].EndedAt = at }, Start{Quorum: 4}},
-		"one failed before":                                             {"ruuf", nil, Start{Quorum: 3, Vacated: []int{3}}},
+		"one never ran":            {"ruuc", nil, Start{Quorum: 3, Vacated: []int{3}}},
+		"one had part, and failed": {"ruuf", func(o *Observation) { o.Brokers[3].EndedAt = at }, Start{Quorum: 4}},
+		"one failed before":        {"ruuf", nil, Start{Quorum: 3, Vacated: []int{3}}},
+		"one came up later":        {"ruuu", func(o *Observation) { o.Brokers[3].Since = noon.Add(150 * time.Second) }, Start{Quorum: 3, Vacated: []int{3}}},
+		"one came up later, and is used": {"ruuu", func(o *Observation) {
+			o.Policy.Malleable, o.Brokers[3].Since = true, noon.Add(150*time.Second)
+		}, Start{Quorum: 4}},
+		"one came up just then":                                         {"ruuu", func(o *Observation) { o.Brokers[3].Since = noon.Add(121 * time.Second) }, Start{Quorum: 4}},
 		"the pod of one was replaced":                                   {"ruug", func(o *Observation) { o.Brokers[3].Replaces = true }, Start{Quorum: 4}},
 		"the lead has drained one, and began":                           {"ruui", nil, Start{Quorum: 3, Vacated: []int{3}}},
 		"the command has ended, without one":                            {"fuuc", func(o *Observation) { o.ToldBegan = true }, Start{Quorum: 3, Vacated: []int{3}}},

@@ -49,8 +49,10 @@ const (
 	takenTimeout = 10 * time.Second
 )
 
+// startTimedOut ends an attempt that does not start in time. A lead that may begin just then has a moment more until it is
+// seen: otherwise the attempt would end although its command runs.
 func startTimedOut(o *Observation, now time.Time) *Plan {
-	if o.begun() || now.Before(o.Admission.At.Add(o.Policy.StartTimeout)) {
+	if o.begun() || now.Before(o.startDeadline(now)) {
 		return nil
 	}
 	why := "too few to start" + o.unresolved()
@@ -61,6 +63,15 @@ func startTimedOut(o *Observation, now time.Time) *Plan {
 		why = fmt.Sprintf("not the lead's on %s, which the others wait for", o.Admission.Nodes[0])
 	}
 	return o.giveUp(fmt.Sprintf("%d of %d brokers came up within %s, %s%s", o.Up(), o.members(), o.Policy.StartTimeout, why, o.trouble()), OutcomeStartLimit, now)
+}
+
+// startDeadline is how long the command is waited for.
+func (o *Observation) startDeadline(now time.Time) time.Time {
+	deadline := o.Admission.At.Add(o.Policy.StartTimeout)
+	if o.MayRun(now) {
+		return deadline.Add(seenGrace)
+	}
+	return deadline
 }
 
 // unresolved says that a broker runs and has not joined the others, and that the DNS did not know the cluster's domain when

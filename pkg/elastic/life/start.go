@@ -129,7 +129,7 @@ func (o *Observation) inDoubt(now time.Time) bool {
 func (o *Observation) begin(now time.Time) *Plan {
 	lead := o.Brokers[0]
 	step := Start{Quorum: o.Admission.Quorum, Lead: o.Lead, ReadySince: lead.ReadySince}
-	apart := o.ranks(func(rank int, b Broker) bool { return rank > 0 && !o.leaves(rank) && b.hadNoPart(lead) })
+	apart := o.ranks(func(rank int, b Broker) bool { return rank > 0 && !o.leaves(rank) && o.hadNoPart(b) })
 	part := o.ranks(func(rank int, _ Broker) bool { return !o.leaves(rank) && !slices.Contains(apart, rank) })
 	size := o.Policy.Sizing.LargestWithin(len(part))
 	if !now.Before(o.quorumDeadline()) && size > 0 && size < step.Quorum {
@@ -139,6 +139,16 @@ func (o *Observation) begin(now time.Time) *Plan {
 		}
 	}
 	return &Plan{Step: step, State: StateRunning, Message: o.progress()}
+}
+
+// hadNoPart reports whether the command began without a broker: the broker has never run, has ended before, began to run
+// after, or was drained, as a lead that starts alone drains those above its size. After the command, brokers that had a part
+// are gone or not ready. A malleable command takes brokers that come later. Clocks of nodes may differ.
+func (o *Observation) hadNoPart(b Broker) bool {
+	lead := o.Brokers[0]
+	endedBefore := b.State == Failed && !b.EndedAt.IsZero() && b.EndedAt.Before(lead.ReadySince)
+	ranAfter := !o.Policy.Malleable && !lead.ReadySince.IsZero() && b.Since.After(lead.ReadySince.Add(seenGrace))
+	return lead.State == Up && (b.State == Missing || b.Idle) || b.neverRan() || endedBefore || ranAfter
 }
 
 // quorumDeadline is how long all brokers are waited for.
