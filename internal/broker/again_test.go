@@ -393,6 +393,23 @@ func TestRunCheckpoints(t *testing.T) {
 	}
 }
 
+// A checkpoint command that fails is tried again, and its checkpoint counts once the command did well.
+func TestRunCheckpointThatFails(t *testing.T) {
+	mc := again("", rigidStart, func(s *v1alpha2.MiniClusterSpec) {
+		s.Elastic.Checkpoint.Signal = ""
+		s.Elastic.Checkpoint.Command = `[[ -e $BEGUN.failed ]] || { echo >"$BEGUN.failed"; exit 1; }; echo "checkpoint after a failure"`
+	})
+	withFlux(t, mc, func(c *cluster) {
+		pods := c.startAll()
+		c.awaitBegun()
+		pods[0].order("2", "2", "1 0-1")
+		pods[0].awaitLine("checkpoint after a failure")
+		c.release()
+		pods[0].ends(0)
+		pods[0].hasNot("It is not known")
+	})
+}
+
 // The lead knows the end and the exit code of its command, however many signals come meanwhile.
 func TestCommandEndsAmongSignals(t *testing.T) {
 	t.Parallel()

@@ -88,19 +88,21 @@ end_command() {
 }
 
 # checkpoint SECONDS asks the command for a checkpoint. It is false if nobody knows after that time
-# whether there is one.
+# whether there is one. A checkpoint command that fails is tried again after 5 s.
 checkpoint() {
-  local until=$((SECONDS + $1))
+  local until=$((SECONDS + $1)) next=$SECONDS
   [[ -z $fe_written ]] || rm -f "$fe_written"
-  if [[ -s $fe_here/checkpoint-command.sh ]]; then
-    timeout -k 5 "$1" /bin/bash "$fe_here/checkpoint-command.sh" ||
-      timeout -k 5 "$((until > SECONDS ? until - SECONDS : 1))" /bin/bash "$fe_here/checkpoint-command.sh"
-    return
+  if [[ ! -s $fe_here/checkpoint-command.sh ]]; then
+    [[ -n $FE_CHECKPOINT_SIGNAL ]] || return 1
+    signal_tasks "$FE_CHECKPOINT_SIGNAL"
+    next=$((until + 1))
   fi
-  [[ -n $FE_CHECKPOINT_SIGNAL ]] || return 1
-  signal_tasks "$FE_CHECKPOINT_SIGNAL"
   while ((SECONDS < until)); do
     runs || return 0
+    if ((SECONDS >= next)); then
+      ! timeout -k 5 "$((until - SECONDS))" /bin/bash "$fe_here/checkpoint-command.sh" || return 0
+      next=$((SECONDS + 5))
+    fi
     [[ -z $fe_written || ! -e $fe_written ]] || return 0
     [[ $fe_again == true || $fe_asked == true ]] || ! has_order || return 1
     sleep 0.2
