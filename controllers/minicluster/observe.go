@@ -86,7 +86,7 @@ func (ob *observer) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memor
 	if seen.view.Pods, err = ob.podsOf(ctx, mc); err != nil {
 		return nil, err
 	}
-	if err := ob.readLeadJob(ctx, seen); err != nil {
+	if err := ob.readJobs(ctx, seen); err != nil {
 		return nil, err
 	}
 	if mc.Status.Admission != nil {
@@ -108,27 +108,38 @@ func (ob *observer) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memor
 	return seen, nil
 }
 
-// readLeadJob reads the Job of a lead whose pod is not there: a pod that has ended may be deleted before anybody has seen
-// its end. Its Job counts it first.
-func (ob *observer) readLeadJob(ctx context.Context, seen *observed) error {
-	mc, set := seen.view.MiniCluster, seen.view.JobSet
-	if mc.Status.Admission == nil || set == nil || !metav1.IsControlledBy(set, mc) || seen.view.Brokers()[0] != nil {
+// readJobs reads the Job of a lead whose pod is not there, and that of followers whose pods are not there while the command
+// runs: a pod that has ended may be deleted before anybody has seen its end. Its Job counts it first.
+func (ob *observer) readJobs(ctx context.Context, seen *observed) (err error) {
+	v, set := &seen.view, seen.view.JobSet
+	if v.MiniCluster.Status.Admission == nil || set == nil || !metav1.IsControlledBy(set, v.MiniCluster) {
 		return nil
 	}
-	var job batchv1.Job
-	err := ob.cache.Get(ctx, leadJobOf(set), &job)
-	switch {
-	case err == nil:
-		seen.view.LeadJob = &job
-	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("reading the Job of the lead: %w", err)
+	brokers := v.Brokers()
+	if brokers[0] == nil {
+		v.LeadJob, err = ob.jobOf(ctx, set, v1alpha2.LeadJob)
 	}
-	return nil
+	if err == nil && v.MiniCluster.Status.StartTime != nil && len(brokers) < state.Ranks(v.MiniCluster) {
+		v.WorkersJob, err = ob.jobOf(ctx, set, v1alpha2.WorkersJob)
+	}
+	return err
 }
 
-// leadJobOf names the Job of the lead.
-func leadJobOf(set *jobsetapi.JobSet) types.NamespacedName {
-	return types.NamespacedName{Namespace: set.Namespace, Name: placement.GenJobName(set.Name, v1alpha2.LeadJob, 0)}
+// jobOf is a Job of a JobSet; nil if there is none.
+func (ob *observer) jobOf(ctx context.Context, set *jobsetapi.JobSet, replicated string) (*batchv1.Job, error) {
+	var job batchv1.Job
+	switch err := ob.cache.Get(ctx, nameOf(set, replicated), &job); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading a Job of brokers: %w", err)
+	}
+	return &job, nil
+}
+
+// nameOf names a Job of a JobSet.
+func nameOf(set *jobsetapi.JobSet, replicated string) types.NamespacedName {
+	return types.NamespacedName{Namespace: set.Namespace, Name: placement.GenJobName(set.Name, replicated, 0)}
 }
 
 // readySince is since when the lead was ready at the last decision about the command; zero if there was none. A lead that
@@ -228,7 +239,7 @@ func (ob *observer) isBehind(ctx context.Context, seen *observed) (behind, ended
 		return there, false, err
 	}
 	var now batchv1.Job
-	err = ob.live.Get(ctx, leadJobOf(v.JobSet), &now)
+	err = ob.live.Get(ctx, nameOf(v.JobSet, v1alpha2.LeadJob), &now)
 	ended = now.Status.Succeeded > 0
 	switch {
 	case v.LeadJob == nil: // it may have been made, also by a later JobSet of the name, and not be in the cache

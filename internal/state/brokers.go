@@ -15,6 +15,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
 // Brokers are the pods of the JobSet by rank, or those of the admission that a JobSet has left. Of several leads the one
@@ -160,6 +161,15 @@ func (v View) leadSucceeded() bool {
 		return lead.Broker.State == life.Succeeded
 	}
 	return v.LeadJob != nil && metav1.IsControlledBy(v.LeadJob, v.JobSet) && succeeded(v.LeadJob)
+}
+
+// completed are the completion indexes of followers whose pods ended with exit code 0 and may be gone: of rank 1, 0.
+func (v View) completed() idset.Set {
+	if v.WorkersJob == nil || !metav1.IsControlledBy(v.WorkersJob, v.JobSet) {
+		return idset.Set{}
+	}
+	indexes, _ := idset.Parse(v.WorkersJob.Status.CompletedIndexes) // unreadable: none
+	return indexes
 }
 
 func succeeded(job *batchv1.Job) bool {

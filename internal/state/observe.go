@@ -32,6 +32,9 @@ type View struct {
 	JobSet *jobsetapi.JobSet
 	// LeadJob is the Job that the JobSet has for the lead, if the pod of the lead is not there; nil if there is none.
 	LeadJob *batchv1.Job
+	// WorkersJob is the Job that the JobSet has for the followers, if the command runs and the pods of some are not there;
+	// nil if there is none.
+	WorkersJob *batchv1.Job
 	// Pods are the pods that belong to a MiniCluster of its name (protocol.MiniClusterOf), also to an
 	// earlier one.
 	Pods []protocol.Pod
@@ -143,12 +146,15 @@ func observePods(o *life.Observation, v View) {
 	if o.Admission == nil {
 		return
 	}
-	pods := v.Brokers()
+	pods, completed := v.Brokers(), v.completed()
 	o.Brokers = make([]life.Broker, len(o.Admission.Nodes))
 	for rank, node := range o.Admission.Nodes {
 		o.Brokers[rank] = brokerOf(pods[rank], v.Node(node), node)
 		if pod := pods[rank]; pod != nil {
 			o.Brokers[rank].TroubleSince, o.Brokers[rank].KeptSince = v.Troubles[pod.UID], v.Kept[pod.UID]
+		}
+		if pods[rank] == nil && completed.Has(int64(rank-1)) {
+			o.Brokers[rank].State = life.Succeeded
 		}
 		v.readRefusal(&o.Brokers[rank], rank, node)
 		v.readLoss(&o.Brokers[rank], rank)

@@ -309,6 +309,23 @@ func TestLeadIsGone(t *testing.T) {
 	}
 }
 
+// A follower whose pod is gone ended well if its Job says so: somebody may delete pods that have ended.
+func TestObserveFollowerThatIsGone(t *testing.T) {
+	for completed, want := range map[string]life.BrokerState{"": life.Missing, "0": life.Succeeded, "0-3": life.Succeeded, "1": life.Missing, "all": life.Missing} {
+		o, err := Observe(view(func(v *View) {
+			v.Pods = read(fixture.BrokerPod("lmp", 0).On("a").Up().Obj())
+			v.WorkersJob = &batchv1.Job{Status: batchv1.JobStatus{CompletedIndexes: completed}}
+			v.WorkersJob.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(v.JobSet, jobsetapi.SchemeGroupVersion.WithKind("JobSet"))}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.Brokers[1].State; got != want {
+			t.Errorf("with the indexes %q, the follower is %v", completed, got)
+		}
+	}
+}
+
 // A broker that has ended tells its exit code before its pod ends: a sidecar may still run.
 func TestObserveBrokerThatEndedBeforeItsPod(t *testing.T) {
 	o, err := Observe(view(func(v *View) {
