@@ -38,6 +38,7 @@ func (w *write) delete(o *metav1.DeleteOptions) (*version, bool, error) {
 	if err := w.checkPreconditions(o.Preconditions, old.object); err != nil {
 		return nil, false, err
 	}
+	w.deletion = o
 	if err := w.validateByPolicy(nil, old.object); err != nil {
 		return nil, false, err
 	}

@@ -85,7 +85,7 @@ func failureOf(p *admissionv1.FailurePolicyType) admissionv1.FailurePolicyType {
 func (w *write) attributes(object, old client.Object) admission.Attributes {
 	if object == nil {
 		return admission.NewAttributesRecord(nil, old, w.table.kind(), w.key.Namespace, old.GetName(),
-			w.table.GroupVersionResource, w.subresource, admission.Delete, &metav1.DeleteOptions{}, w.dryRun, userInfo(w.user))
+			w.table.GroupVersionResource, w.subresource, admission.Delete, w.deletion, w.dryRun, userInfo(w.user))
 	}
 	operation, options := admission.Create, runtime.Object(&metav1.CreateOptions{})
 	var before runtime.Object // not a client.Object: nil has to stay nil

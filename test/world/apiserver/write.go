@@ -28,6 +28,7 @@ type write struct {
 	key         key
 	dryRun      bool
 	manager     string // who is noted in the managed fields
+	deletion    *metav1.DeleteOptions
 }
 
 // nameRetries is how often the API server draws another name for an object.

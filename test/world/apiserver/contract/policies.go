@@ -27,6 +27,12 @@ func placedPod(index, failures, nodes string) string {
 
 // policies are of config/admission and config/limits.
 var policies = []Request{
+	post("job of a MiniCluster", batchJobs, `{"metadata":{"name":"ours","labels":{"flux-framework.org/minicluster":"m"},
+	  "ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"${pod.uid}","controller":true}]},"spec":{`+jobSpec+`}}`),
+	remove1("deletion of the job that leaves its pods", batchJobs+"/ours?dryRun=All", `{}`),
+	remove1("deletion of the job that leaves its pods, as asked", batchJobs+"/ours?dryRun=All", `{"propagationPolicy":"Orphan"}`),
+	remove1("deletion of the job that leaves its pods, as asked before", batchJobs+"/ours?dryRun=All", `{"orphanDependents":true}`),
+	remove1("deletion of the job with its pods", batchJobs+"/ours", `{"propagationPolicy":"Background"}`),
 	post("nodes by an administrator", batchJobs+"?dryRun=All", placedJob("placed")),
 	as(jobController, post("pod of the first node", "pods?dryRun=All", placedPod("0", "0", "node-/.end/7,8,*"))),
 	as(jobController, post("pod of the second node", "pods?dryRun=All", placedPod("1", "0", "node-/.end/7,8,*"))),
