@@ -40,6 +40,9 @@ func (Start) step() {}
 
 func (s Start) apply(r *Record, why string, now time.Time) {
 	r.Admission.Quorum, r.Admission.ReadySince, r.Started = s.Quorum, s.ReadySince, now
+	if s.ReadySince.After(r.Admission.At) && s.ReadySince.Before(now) { // the manager was away; clocks may differ
+		r.Started = s.ReadySince
+	}
 	r.Admission.Lead = cmp.Or(r.Admission.Lead, s.Lead)
 	r.Admission.vacate(s.Vacated)
 	if len(s.Leaving) > 0 {

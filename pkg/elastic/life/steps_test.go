@@ -76,6 +76,22 @@ func TestApply(t *testing.T) {
 				return r
 			}(),
 		},
+		"the command began when its lead was ready, and not when a manager saw that": {
+			has(same), Start{Quorum: 4, ReadySince: noon.Add(time.Minute)},
+			func() Record {
+				r := has(func(a *Admission) { a.ReadySince = noon.Add(time.Minute) })
+				r.Started, r.Runs = noon.Add(time.Minute), 1
+				return r
+			}(),
+		},
+		"but not before the lead had its node, as the clock of that node says": {
+			has(same), Start{Quorum: 4, ReadySince: noon.Add(-time.Minute)},
+			func() Record {
+				r := has(func(a *Admission) { a.ReadySince = noon.Add(-time.Minute) })
+				r.Started, r.Runs = later, 1
+				return r
+			}(),
+		},
 		"the start takes nodes of ranks that have no part in it": {
 			has(same), Start{Quorum: 3, Vacated: []int{2}},
 			func() Record {
