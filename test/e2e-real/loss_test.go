@@ -30,10 +30,13 @@ func processes(like, do string) string {
 }
 
 // killContainer kills all that runs in the pod of a rank beside its first process.
-func (m *miniCluster) killContainer(rank int) error {
+func (m *miniCluster) killContainer(rank int) error { return m.signalContainer(rank, "SIGKILL") }
+
+// signalContainer sends a signal to all that runs in the pod of a rank beside its first process.
+func (m *miniCluster) signalContainer(rank int, signal string) error {
 	pod := m.pod(rank)
 	id := strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "containerd://")
-	return m.inNode(pod.Spec.NodeName, "ctr", "--namespace=k8s.io", "tasks", "kill", "--all", "--signal=SIGKILL", id)
+	return m.inNode(pod.Spec.NodeName, "ctr", "--namespace=k8s.io", "tasks", "kill", "--all", "--signal="+signal, id)
 }
 
 // What becomes of a command whose rank 2 was killed, by what it said about losses.

@@ -42,6 +42,8 @@ var troubles = map[string]struct {
 	"disk-fail":          {container: command(until("go")) + scratch + ", commands: {post: " + strconv.Quote(until("evicted")) + "}", hurt: fill(2), then: func(m *miniCluster) { m.tellsOfVolume(m.state(m.awaitEnd(v1alpha2.ReasonCommandFailed))) }},
 	"disk-continue":      {container: launcher + command(until("go")) + scratch, hurt: fill(2), then: func(m *miniCluster) { m.goesOnWith(ready) }},
 	"disk-recreate":      {container: command(until("go")) + scratch, spec: recreate, hurt: fill(2), then: (*miniCluster).onceMoreForVolume},
+	// As a node does that reboots.
+	"signal-lead": {container: command(until("go")), hurt: signalLead, then: func(m *miniCluster) { m.awaitEnd(v1alpha2.ReasonLeadLost) }},
 	"memory": {container: command("head -c 20M /dev/zero >/dev/shm/full || exit 28") + ", volumes: {memory: {emptyDir: true, emptyDirMedium: Memory, emptyDirSizeLimit: 1Mi}}", then: func(m *miniCluster) {
 		if code := m.awaitEnd(v1alpha2.ReasonCommandFailed).Status.ExitCode; code == nil || *code != 28 {
 			m.Errorf("exit code %v", code)
@@ -175,6 +177,13 @@ func (m *miniCluster) failsWith(code int32) {
 		m.Errorf("exit code %v", got)
 	}
 	m.holdsNoNode()
+}
+
+// signalLead asks all processes in the lead's container to end, and not through the pod.
+func signalLead(m *miniCluster) {
+	if err := m.signalContainer(0, "SIGTERM"); err != nil {
+		m.Fatal(err)
+	}
 }
 
 // fill makes a volume of a rank fuller than it may be, for which the kubelet evicts the
