@@ -43,8 +43,8 @@ type maker struct {
 
 // SetMaker records the state of a Job or JobSet.
 func (l *Ledger) SetMaker(now *state.Maker) {
-	l.forgetMaker(unseen(now.MiniCluster))
-	set := l.makers[now.Set]
+	l.forgetMaker(unseen(now.Namespace, now.MiniCluster))
+	set := l.setOf(now)
 	if set != nil { // before the list may be dropped
 		set.note(now, true)
 	}
@@ -62,7 +62,7 @@ func (l *Ledger) SetMaker(now *state.Maker) {
 	m.list(l, now)
 	if isNew {
 		for _, job := range l.makers {
-			if job.Set == now.UID {
+			if l.setOf(job.Maker) == m {
 				m.note(job.Maker, true)
 			}
 		}
@@ -73,6 +73,14 @@ func (l *Ledger) SetMaker(now *state.Maker) {
 	}
 }
 
+// setOf is the JobSet of a Job; nil if it was not seen. A Job of another namespace may name any UID.
+func (l *Ledger) setOf(job *state.Maker) *maker {
+	if set := l.makers[job.Set]; set != nil && set.Namespace == job.Namespace {
+		return set
+	}
+	return nil
+}
+
 // DeleteMaker records that a Job or JobSet is gone. A JobSet makes a Job that was deleted anew, as long as the JobSet is
 // there.
 func (l *Ledger) DeleteMaker(uid types.UID) {
@@ -80,7 +88,7 @@ func (l *Ledger) DeleteMaker(uid types.UID) {
 	if m == nil {
 		return
 	}
-	if set := l.makers[m.Set]; set != nil && !set.Leaves && !set.gone {
+	if set := l.setOf(m.Maker); set != nil && !set.Leaves && !set.gone {
 		set.note(m.Maker, false)
 		l.expect(set)
 	}
@@ -163,20 +171,22 @@ func (l *Ledger) lapseMakers(now time.Time) (next time.Time) {
 }
 
 // unseen names the JobSet of a MiniCluster that was not seen yet.
-func unseen(miniCluster types.UID) types.UID { return "unseen/" + miniCluster }
+func unseen(namespace string, miniCluster types.UID) types.UID {
+	return types.UID("unseen/"+namespace+"/") + miniCluster
+}
 
 // expectUnseen expects the pods of an admission that ends, if its JobSet may exist and was not seen yet.
 func (l *Ledger) expectUnseen(uid types.UID, a *account) {
 	if !l.expects {
 		return
 	}
+	mc := l.miniClusters[uid]
 	for _, m := range l.makers {
-		if m.MiniCluster == uid {
+		if m.MiniCluster == uid && m.Namespace == mc.namespace {
 			return
 		}
 	}
-	mc := l.miniClusters[uid]
-	set := &state.Maker{UID: unseen(uid), MiniCluster: uid, Namespace: mc.namespace, Name: mc.name, Requests: a.written.Requests}
+	set := &state.Maker{UID: unseen(mc.namespace, uid), MiniCluster: uid, Namespace: mc.namespace, Name: mc.name, Requests: a.written.Requests}
 	for rank, node := range a.written.Nodes {
 		if node != "" && !a.came[rank] {
 			set.Pods = append(set.Pods, elastic.Pod{Rank: rank, Node: node})

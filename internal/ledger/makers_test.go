@@ -146,6 +146,19 @@ func TestMakersOfOthers(t *testing.T) {
 	}
 }
 
+// A Job of another namespace says nothing about the pods of a JobSet, whatever UIDs the Job names.
+func TestMakersOfAnotherNamespace(t *testing.T) {
+	l := clusterOf(fixture.Nodes("a"), nil, nil)
+	l.Expect(true)
+	l.SetMaker(makerOf("set", "", "a"))
+	other := makerOf("job", "set", "a")
+	other.Namespace, other.Over = "other", true
+	l.SetMaker(other)
+	if left := graphOf(t, l).Left("a")["cpu"]; left != 0 {
+		t.Errorf("%d are left on the node of the JobSet", left)
+	}
+}
+
 // Whatever the finished MiniClusters of a namespace list, the pods of others are expected, and each pod once.
 func TestMakersBesideFinishedMiniClusters(t *testing.T) {
 	l := clusterOf(fixture.Nodes("a", "b"), nil, nil)
