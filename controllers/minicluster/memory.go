@@ -33,6 +33,8 @@ type memory struct {
 	repaired time.Time
 	// written is when the status was last written.
 	written time.Time
+	// gone is when the API server last said that there is no such MiniCluster.
+	gone time.Time
 	// named is when names were last published.
 	named time.Time
 	// tidied is when pods were last deleted, and tidiedSet their JobSet.

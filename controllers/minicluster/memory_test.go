@@ -7,11 +7,34 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
+
+// Nothing is made for a MiniCluster that is gone, as long as the cache shows it.
+func TestReconcileOneThatIsGone(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Obj()
+	scheme := runtime.NewScheme()
+	utilruntime.Must(v1alpha2.AddToScheme(scheme))
+	r := &Reconciler{
+		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(mc).Build(), Clock: testingclock.NewFakePassiveClock(fixture.Noon.Add(10 * time.Second)),
+		parts: parts{memories: &memories{}}, // without the parts that a pass needs
+	}
+	r.memories.of(mc).gone = fixture.Noon
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(mc)})
+	if want := behindFor - 10*time.Second; err != nil || result.RequeueAfter != want {
+		t.Errorf("it is looked at again after %s (%v), want %s", result.RequeueAfter, err, want)
+	}
+}
 
 // A MiniCluster is forgotten once it has finished and nothing is left to do or to tell.
 func TestIsOver(t *testing.T) {

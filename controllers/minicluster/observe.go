@@ -108,8 +108,8 @@ func (ob *observer) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memor
 	return seen, nil
 }
 
-// readJobs reads the Job of a lead whose pod is not there, and that of followers whose pods are not there while the command
-// runs: a pod that has ended may be deleted before anybody has seen its end. Its Job counts it first.
+// readJobs reads the Jobs of brokers whose pods are not there: a pod that has ended may be deleted before anybody has seen its
+// end. Its Job counts it first.
 func (ob *observer) readJobs(ctx context.Context, seen *observed) (err error) {
 	v, set := &seen.view, seen.view.JobSet
 	if v.MiniCluster.Status.Admission == nil || set == nil || !metav1.IsControlledBy(set, v.MiniCluster) {
@@ -119,7 +119,7 @@ func (ob *observer) readJobs(ctx context.Context, seen *observed) (err error) {
 	if brokers[0] == nil {
 		v.LeadJob, err = ob.jobOf(ctx, set, v1alpha2.LeadJob)
 	}
-	if err == nil && v.MiniCluster.Status.StartTime != nil && len(brokers) < state.Ranks(v.MiniCluster) {
+	if err == nil && len(brokers) < state.Ranks(v.MiniCluster) {
 		v.WorkersJob, err = ob.jobOf(ctx, set, v1alpha2.WorkersJob)
 	}
 	return err

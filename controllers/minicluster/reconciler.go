@@ -156,7 +156,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.memories.forget(req.NamespacedName)
 		return ctrl.Result{}, errors.Join(client.IgnoreNotFound(err), r.Kueue.Forget(ctx, req.NamespacedName))
 	}
-	result, err := r.pass(ctx, &mc, r.memories.of(&mc))
+	memory, now := r.memories.of(&mc), r.Clock.Now()
+	if again := memory.gone.Add(behindFor); !memory.gone.IsZero() && now.Before(again) {
+		return requeueAt(again, now), nil // the cache does not show the deletion yet: what is made goes at once, and is made again
+	}
+	result, err := r.pass(ctx, &mc, memory)
 	if isPassing(err) {
 		ctrl.LoggerFrom(ctx).V(1).Info("Waiting to try again", "reason", err.Error())
 		if errors.Is(err, kueue.ErrNotSought) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
@@ -66,6 +67,9 @@ func (r *reporter) report(ctx context.Context, seen *observed, plan life.Plan) (
 	// The resource version makes sure that no decision is based on an outdated status.
 	patch := client.MergeFromWithOptions(withStatus(seen.stored, seen.stored.Status), client.MergeFromWithOptimisticLock{})
 	if err := r.client.Status().Patch(ctx, updated, patch); err != nil {
+		if apierrors.IsNotFound(err) {
+			seen.memory.gone = seen.now
+		}
 		return ctrl.Result{}, fmt.Errorf("writing the status of MiniCluster %q: %w", seen.stored.Name, err)
 	}
 	if !keepsLead(plan, updated) {

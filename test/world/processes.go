@@ -191,7 +191,10 @@ func (c *checks) neverRan(mc *v1alpha2.MiniCluster) bool {
 // unseen is how long a command may have run without the manager knowing of it.
 const unseen = 30 * time.Second
 
-// checkAttempts checks that the command did not run in attempts that say so.
+// probed is how long after the start of a command its kubelet tells of the start.
+const probed = 3 * time.Second
+
+// checkAttempts checks that the command did not run in attempts that say so, unless nobody could know.
 func (c *checks) checkAttempts(mc *v1alpha2.MiniCluster) {
 	f := c.facts[mc.UID]
 	for _, attempt := range mc.Status.Attempts {
@@ -199,7 +202,8 @@ func (c *checks) checkAttempts(mc *v1alpha2.MiniCluster) {
 			continue
 		}
 		for _, process := range c.processes.ended[mc.UID] {
-			if process.Since.After(f.admitted[attempt.Attempt]) && process.Since.Before(f.ended[attempt.Attempt].Add(-unseen)) && !c.world.wasUnknown(process.Node, process.Since) {
+			seen := process.Since.Before(f.ended[attempt.Attempt].Add(-unseen)) && !c.world.wasUnknown(process.Node, process.Since.Add(probed))
+			if seen && process.Since.After(f.admitted[attempt.Attempt]) {
 				c.violate("attempt %d of %s says that the command did not run, but it ran since %s in %s: %s",
 					attempt.Attempt, c.nameOf(mc.UID), c.world.at(process.Since), process.PodName, attempt.Message)
 			}
