@@ -32,8 +32,7 @@ type View struct {
 	JobSet *jobsetapi.JobSet
 	// LeadJob is the Job that the JobSet has for the lead, if the pod of the lead is not there; nil if there is none.
 	LeadJob *batchv1.Job
-	// WorkersJob is the Job that the JobSet has for the followers, if the command runs and the pods of some are not there;
-	// nil if there is none.
+	// WorkersJob is the Job that the JobSet has for the followers, if the pods of some are not there; nil if there is none.
 	WorkersJob *batchv1.Job
 	// Pods are the pods that belong to a MiniCluster of its name (protocol.MiniClusterOf), also to an
 	// earlier one.

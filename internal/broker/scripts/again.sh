@@ -100,7 +100,7 @@ checkpoint() {
   while ((SECONDS < until)); do
     runs || return 0
     if ((SECONDS >= next)); then
-      ! timeout -k 5 "$((until - SECONDS))" /bin/bash "$fe_here/checkpoint-command.sh" || return 0
+      ! timeout -k 5 "$((until > SECONDS ? until - SECONDS : 1))" /bin/bash "$fe_here/checkpoint-command.sh" || return 0
       next=$((SECONDS + 5))
     fi
     [[ -z $fe_written || ! -e $fe_written ]] || return 0

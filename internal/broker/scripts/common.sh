@@ -15,10 +15,8 @@ fe_say() {
 }
 
 # fe_tell writes the termination message of this container, which the controller reads.
-fe_tell() {
-  local log=${FE_TERMINATION_LOG:-/dev/termination-log}
-  [[ ! -w $log ]] || echo "$*" >"$log"
-}
+fe_log=${FE_TERMINATION_LOG:-/dev/termination-log}
+fe_tell() { [[ ! -w $fe_log ]] || echo "$*" >"$fe_log"; }
 
 # fe_hook NAME runs a piece of the user's shell in this shell, so that later commands see the
 # variables that it exports.

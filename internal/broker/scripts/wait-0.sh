@@ -214,11 +214,9 @@ fe_follow() {
 # shellcheck disable=SC2317 # the trap runs it
 fe_tell_end() {
   [[ $fe_job == "$FE_LEAD_JOB" && $fe_ending == true && ! -e $fe_over && ! -s $fe_here/stop ]] || return 0
-  if [[ -e $fe_began || -e $FE_READY ]]; then
-    fe_tell "the container was ended while the command ran"
-  else
-    fe_tell "the container was ended"
-  fi
+  local when=''
+  [[ ! -s $fe_log ]] || when=' while the command ran' # lead.sh tells when it begins
+  fe_tell "the container was ended$when"
 }
 
 # fe_exit replaces the exit code 0 of this shell by 1 if the broker has not run: 0 is a success.

@@ -118,6 +118,14 @@ func (b Broker) neverRan() bool {
 	return (b.State == Gated || b.State == Coming) && b.Since.IsZero() && !b.Replaces
 }
 
+// hadNoPart reports whether the command began without the broker: the broker has never run, has ended before, or was
+// drained, as a lead that starts alone drains those above its size. After the command, brokers that had a part are gone or
+// not ready.
+func (b Broker) hadNoPart(lead Broker) bool {
+	endedBefore := b.State == Failed && !b.EndedAt.IsZero() && b.EndedAt.Before(lead.ReadySince)
+	return lead.State == Up && (b.State == Missing || b.Idle) || b.neverRan() || endedBefore
+}
+
 // replaced reports whether a new pod stands in for the broker, or will.
 func (b Broker) replaced() bool { return b.State == Missing || b.State == Gated }
 

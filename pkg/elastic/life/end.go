@@ -149,6 +149,8 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 			return o.giveUp(why+" before the command began", OutcomeStartLimit, now)
 		}
 		return o.leadFailed(now)
+	case lead.State == Failed && lead.Lingers && lead.NotStarted == "" && !o.begun(): // its Job does not count it yet
+		return o.giveUp(lead.howLost(), OutcomeStartLimit, now)
 	}
 	return nil
 }

@@ -110,6 +110,9 @@ func TestWhatTheLeadLeaves(t *testing.T) {
 		"all is gone, and no lead was to be placed": {
 			admitted("----", func(o *Observation) { o.Workload = Absent }), Make{},
 		},
+		"it was ended from outside before, and a container beside it runs": {
+			admitted("fuuu", func(o *Observation) { o.Brokers[0].ExitCode, o.Brokers[0].Lingers = nil, true }), nextAttempt,
+		},
 		"its node could not start it": {
 			admitted("fuuu", func(o *Observation) {
 				o.Workload, o.Brokers[0].ExitCode, o.Brokers[0].NotStarted = Broken, nil, "StartError: no bash"
@@ -134,7 +137,7 @@ func TestBeginAfterAbsence(t *testing.T) {
 		"one never ran":            {"ruuc", nil, Start{Quorum: 3, Vacated: []int{3}}},
 		"one had part, and failed": {"ruuf", func(o *Observation) { o.Brokers[3].EndedAt = at }, Start{Quorum: 4}},
 		"one failed before":        {"ruuf", nil, Start{Quorum: 3, Vacated: []int{3}}},
-		"one came up later":        {"ruuu", func(o *Observation) { o.Brokers[3].Since = noon.Add(150 * time.Second) }, Start{Quorum: 3, Vacated: []int{3}}},
+		"one came up later":        {"ruuu", func(o *Observation) { o.Brokers[3].Since = noon.Add(150 * time.Second) }, Start{Quorum: 3, Leaving: []int{3}}},
 		"one came up later, and is used": {"ruuu", func(o *Observation) {
 			o.Policy.Malleable, o.Brokers[3].Since = true, noon.Add(150*time.Second)
 		}, Start{Quorum: 4}},
@@ -156,7 +159,37 @@ func TestBeginAfterAbsence(t *testing.T) {
 					tc.change(o)
 				}
 			})
-			check(t, Plan{Step: tc.want}, Decide(o, at))
+			plan := Decide(o, at)
+			check(t, Plan{Step: tc.want}, plan)
+			o.Record = plan.Apply(o.Record, at)
+			if next := Decide(o, at); Name(next.Step) == "Keep" {
+				t.Errorf("before the lead is told which ranks leave, it decides: %s", next.Message)
+			}
+		})
+	}
+}
+
+// A follower that ended with exit code 0 ended after the command, whatever becomes of its pod and node then.
+func TestFollowerThatEndedWell(t *testing.T) {
+	for name, tc := range map[string]struct {
+		states string
+		change func(*Observation)
+		want   Step
+	}{
+		"the lead runs a hook": {"usuu", func(*Observation) {}, Wait{}},
+		"its loss is recorded": {"usuu", func(o *Observation) { o.Admission.Loss = &Loss{Ranks: []int{1}, At: noon} }, Wait{}},
+		"its node is gone, and the command failed": {"fsuu", func(o *Observation) {
+			o.ToldBegan, o.Policy.OnLoss, o.Brokers[1].NodeGone = true, LossRecreate, true
+		}, Finish{Outcome: OutcomeCommandFailed, ExitCode: new(3)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := admitted(tc.states, func(o *Observation) {
+				o.Started = noon.Add(time.Second)
+				tc.change(o)
+			})
+			if plan := Decide(o, noon.Add(5*time.Minute)); Name(plan.Step) != Name(tc.want) {
+				t.Errorf("it decides %s: %s", Name(plan.Step), plan.Message)
+			}
 		})
 	}
 }

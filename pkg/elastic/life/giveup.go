@@ -50,7 +50,7 @@ const (
 )
 
 // startTimedOut ends an attempt that does not start in time. A lead that may begin just then has a moment more until it is
-// seen: otherwise the attempt would end although its command runs.
+// seen: otherwise the attempt would end although its command runs. Few leads wait for that moment to begin.
 func startTimedOut(o *Observation, now time.Time) *Plan {
 	if o.begun() || now.Before(o.startDeadline(now)) {
 		return nil

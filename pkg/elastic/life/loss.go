@@ -66,7 +66,7 @@ func (o *Observation) lose(message string, outcome Outcome, now time.Time) *Plan
 // recorded as lost that are not up again.
 func (o *Observation) lostRanks() []int {
 	return o.ranks(func(rank int, b Broker) bool {
-		return rank > 0 && !o.leaves(rank) && !o.joins(rank) && (o.isGone(b) || (o.wasLost(rank) && b.State != Up))
+		return rank > 0 && !b.endedWell() && !o.leaves(rank) && !o.joins(rank) && (o.isGone(b) || (o.wasLost(rank) && b.State != Up))
 	})
 }
 
@@ -76,7 +76,7 @@ func (o *Observation) lostRanks() []int {
 func (o *Observation) isGone(b Broker) bool {
 	lead := o.Brokers[0]
 	switch {
-	case b.Misplaced, b.Unbindable, b.endedWell(): // it ended after the command, and its node may go
+	case b.Misplaced, b.Unbindable:
 		return false
 	case b.replaced():
 		return !o.Policy.Malleable
@@ -97,7 +97,7 @@ func (o *Observation) wasLost(rank int) bool {
 func (o *Observation) lostBefore(lead Broker) []int {
 	return o.ranks(func(rank int, b Broker) bool {
 		lost := o.wasLost(rank) || b.NodeGone || b.NodeDown || b.wasEvicted() || b.failedBefore(lead)
-		return rank > 0 && (slices.Contains(o.ToldLost, rank) || lost && !o.leaves(rank))
+		return rank > 0 && (slices.Contains(o.ToldLost, rank) || lost && !b.endedWell() && !o.leaves(rank))
 	})
 }
 

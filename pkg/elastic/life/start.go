@@ -40,13 +40,13 @@ func (Start) step() {}
 
 func (s Start) apply(r *Record, why string, now time.Time) {
 	r.Admission.Quorum, r.Admission.ReadySince, r.Started = s.Quorum, s.ReadySince, now
-	if s.ReadySince.After(r.Admission.At) && s.ReadySince.Before(now) { // the manager was away; clocks may differ
-		r.Started = s.ReadySince
-	}
 	r.Admission.Lead = cmp.Or(r.Admission.Lead, s.Lead)
 	r.Admission.vacate(s.Vacated)
 	if len(s.Leaving) > 0 {
 		r.Admission.drain(s.Leaving, s.Quorum, s.Deadline, why, now)
+	}
+	if r.Admission.Draining == nil && s.ReadySince.After(r.Admission.At) && now.Sub(s.ReadySince) > seenGrace {
+		r.Started = s.ReadySince // the manager was away; ranks that leave have their time from now on
 	}
 	r.Runs++
 }
@@ -128,15 +128,17 @@ func (o *Observation) inDoubt(now time.Time) bool {
 
 // begin records the start. If nobody wrote a lower quorum, the lead starts with the brokers that
 // are online when the quorum timeout is over. Brokers that have not run then, or that the lead has drained, have no part
-// in the command and give their nodes back.
+// in the command and give their nodes back. Those that came up later leave: they may have got work.
 func (o *Observation) begin(now time.Time) *Plan {
 	lead := o.Brokers[0]
 	step := Start{Quorum: o.Admission.Quorum, Lead: o.Lead, ReadySince: lead.ReadySince}
-	apart := o.ranks(func(rank int, b Broker) bool { return rank > 0 && !o.leaves(rank) && o.hadNoPart(b) })
-	part := o.ranks(func(rank int, _ Broker) bool { return !o.leaves(rank) && !slices.Contains(apart, rank) })
+	apart := o.ranks(func(rank int, b Broker) bool { return rank > 0 && !o.leaves(rank) && b.hadNoPart(lead) })
+	late := o.ranks(func(rank int, b Broker) bool { return rank > 0 && !o.leaves(rank) && o.cameLate(b) })
+	gone := union(apart, late)
+	part := o.ranks(func(rank int, _ Broker) bool { return !o.leaves(rank) && !slices.Contains(gone, rank) })
 	size := o.Policy.Sizing.LargestWithin(len(part))
 	if !now.Before(o.quorumDeadline()) && size > 0 && size < step.Quorum {
-		step.Quorum, step.Vacated, step.Leaving = size, apart, o.surplus(size, apart...)
+		step.Quorum, step.Vacated, step.Leaving = size, apart, union(late, o.surplus(size, gone...))
 		if d := o.Admission.Draining; d != nil && len(step.Leaving) > 0 {
 			step.Leaving, step.Deadline = union(d.Ranks, step.Leaving), d.Deadline
 		}
@@ -144,14 +146,10 @@ func (o *Observation) begin(now time.Time) *Plan {
 	return &Plan{Step: step, State: StateRunning, Message: o.progress()}
 }
 
-// hadNoPart reports whether the command began without a broker: the broker has never run, has ended before, began to run
-// after, or was drained, as a lead that starts alone drains those above its size. After the command, brokers that had a part
-// are gone or not ready. A malleable command takes brokers that come later. Clocks of nodes may differ.
-func (o *Observation) hadNoPart(b Broker) bool {
+// cameLate reports whether a broker began to run after a rigid command did. Clocks of nodes may differ.
+func (o *Observation) cameLate(b Broker) bool {
 	lead := o.Brokers[0]
-	endedBefore := b.State == Failed && !b.EndedAt.IsZero() && b.EndedAt.Before(lead.ReadySince)
-	ranAfter := !o.Policy.Malleable && !lead.ReadySince.IsZero() && b.Since.After(lead.ReadySince.Add(seenGrace))
-	return lead.State == Up && (b.State == Missing || b.Idle) || b.neverRan() || endedBefore || ranAfter
+	return !o.Policy.Malleable && !b.Idle && !lead.ReadySince.IsZero() && b.Since.After(lead.ReadySince.Add(seenGrace))
 }
 
 // quorumDeadline is how long all brokers are waited for.
