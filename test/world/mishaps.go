@@ -159,9 +159,13 @@ func (w *World) makeNamespaceAgain(name string) {
 				w.dropFinalizers(object)
 			}
 		}
-		switch err := w.user.Create(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		switch err := w.user.Create(w.ctx, namespace); {
 		case apierrors.IsAlreadyExists(err):
-			w.makeNamespaceAgain(name)
+			must(w.user.Get(w.ctx, client.ObjectKeyFromObject(namespace), namespace))
+			if namespace.DeletionTimestamp != nil { // otherwise it was made again after an earlier deletion
+				w.makeNamespaceAgain(name)
+			}
 		case err != nil:
 			panic(err)
 		case w.hasKueue():

@@ -149,10 +149,16 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 			return o.giveUp(why+" before the command began", OutcomeStartLimit, now)
 		}
 		return o.leadFailed(now)
-	case lead.State == Failed && lead.Lingers && lead.NotStarted == "" && !o.begun(): // its Job does not count it yet
+	case lead.endedFromOutside() && !o.begun():
 		return o.giveUp(lead.howLost(), OutcomeStartLimit, now)
 	}
 	return nil
+}
+
+// endedFromOutside reports whether a signal ended the broker, and a container beside the broker still runs: the Job does not
+// count the pod yet.
+func (b Broker) endedFromOutside() bool {
+	return b.State == Failed && b.ExitCode == nil && b.Lingers && b.NotStarted == ""
 }
 
 // killedBy says what killed a lead that has failed; "" if it ended by itself.
