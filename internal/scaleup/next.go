@@ -47,10 +47,16 @@ func (s *Step) Done() bool { return *s == Step{LookAgain: s.LookAgain} }
 
 // Next is the next write for a MiniCluster for which nothing is to be asked any more (wish is nil), or something. placed
 // is true if it has nodes, or is about to get some: then the pods use what a ProvisioningRequest has provided, so it
-// stays, and a CapacityBuffer would ask for more nodes.
+// stays, and a CapacityBuffer would ask for more nodes. A failure stays recorded for a while, for a MiniCluster that is
+// without quota.
 func Next(mc *v1alpha2.MiniCluster, wish *Wish, placed bool, objects *Objects, now time.Time) Step {
 	record := RecordOf(objects.Template)
+	counts := record.countsUntil(mc)
 	switch {
+	case wish == nil && !placed && now.Before(counts):
+		step := endRequests(objects)
+		step.LookAgain = counts
+		return step
 	case placed || wish == nil:
 		return end(objects, record, placed)
 	case wish.Pause > 0:
@@ -133,10 +139,7 @@ func nextPaused(wish *Wish, objects *Objects, record *Record, now time.Time) Ste
 		paused.Until, paused.Reason, paused.Message = now.Add(wish.Pause).UTC().Truncate(time.Millisecond), wish.Verdict, wish.Message
 		return Step{PatchTemplate: withRecord(objects.Template, &paused)}
 	}
-	for _, r := range objects.Requests {
-		return deleteOnce(r)
-	}
-	return Step{}
+	return endRequests(objects)
 }
 
 // end ends what was asked: all of it, or what a MiniCluster that has its nodes does not use. The record is closed first, so
@@ -158,6 +161,14 @@ func end(objects *Objects, record *Record, placed bool) Step {
 		return Step{}
 	}
 	return Step{DeleteTemplate: objects.Template}
+}
+
+// endRequests ends what was asked, and keeps the record.
+func endRequests(objects *Objects) Step {
+	for _, r := range objects.Requests {
+		return deleteOnce(r)
+	}
+	return Step{}
 }
 
 // deleteOnce deletes an object, unless it is being deleted.

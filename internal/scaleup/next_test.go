@@ -22,12 +22,15 @@ import (
 // server is an API server with the objects of one MiniCluster. Writes fail as there.
 type server struct {
 	Objects
+	mc      *v1alpha2.MiniCluster
 	version int
 	log     []string
 	// asked are the requests by kind and record, and repeated those that were made twice.
 	asked    map[string]bool
 	repeated []string
 }
+
+func newServer() *server { return &server{mc: miniCluster(), asked: map[string]bool{}} }
 
 func (s *server) next() string {
 	s.version++
@@ -106,7 +109,7 @@ func (s *server) settle(t *testing.T, wish *Wish, placed bool, now time.Time) {
 	t.Helper()
 	for range 10 {
 		objects := s.copy()
-		step := Next(miniCluster(), wish, placed, &objects, now)
+		step := Next(s.mc, wish, placed, &objects, now)
 		if step.Done() {
 			return
 		}
@@ -120,8 +123,9 @@ func (s *server) settle(t *testing.T, wish *Wish, placed bool, now time.Time) {
 // What is written, one after the other.
 func TestNext(t *testing.T) {
 	type stage struct {
-		wish   *Wish
-		placed bool
+		wish      *Wish
+		placed    bool
+		suspended bool
 	}
 	buffer, request := v1alpha2.ProvideByBuffer, v1alpha2.ProvideByRequest
 	second := func(w *Wish) { w.Attempt, w.Size = 2, 2 }
@@ -147,6 +151,22 @@ func TestNext(t *testing.T) {
 			[]stage{{wish: wish(buffer)}, {wish: wish(buffer, paused)}, {wish: wish(buffer, second)}},
 			"record 1 at 4, ask with a CapacityBuffer, record 1 at 4 failed, end the CapacityBuffer, record 2 at 2, ask with a CapacityBuffer",
 		},
+		"a failure, and no quota for a while": {
+			[]stage{{wish: wish(buffer)}, {wish: wish(buffer, paused)}, {}, {wish: wish(buffer, second)}},
+			"record 1 at 4, ask with a CapacityBuffer, record 1 at 4 failed, end the CapacityBuffer, record 2 at 2, ask with a CapacityBuffer",
+		},
+		"a failure, and no quota for long": {
+			[]stage{{wish: wish(buffer)}, {wish: wish(buffer, paused)}, {}, {}},
+			"record 1 at 4, ask with a CapacityBuffer, record 1 at 4 failed, end the CapacityBuffer, record 1 at 4 failed used, forget",
+		},
+		"a failure, and somebody suspends it": {
+			[]stage{{wish: wish(buffer)}, {wish: wish(buffer, paused)}, {suspended: true}},
+			"record 1 at 4, ask with a CapacityBuffer, record 1 at 4 failed, end the CapacityBuffer, record 1 at 4 failed used, forget",
+		},
+		"a failure, and nodes all the same": {
+			[]stage{{wish: wish(buffer)}, {wish: wish(buffer, paused)}, {placed: true}},
+			"record 1 at 4, ask with a CapacityBuffer, record 1 at 4 failed, end the CapacityBuffer, record 1 at 4 failed used, forget",
+		},
 		"a smaller size at once": {
 			[]stage{{wish: wish(buffer)}, {wish: wish(buffer, second)}},
 			"record 1 at 4, ask with a CapacityBuffer, record 2 at 2, end the CapacityBuffer, ask with a CapacityBuffer",
@@ -165,8 +185,9 @@ func TestNext(t *testing.T) {
 		"a failure of which nothing is known": {[]stage{{wish: wish(buffer, paused)}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &server{asked: map[string]bool{}}
+			s := newServer()
 			for i, stage := range tc.stages {
+				s.mc.Spec.Suspend = stage.suspended
 				s.settle(t, stage.wish, stage.placed, fixture.Noon.Add(time.Duration(i)*time.Hour))
 			}
 			if got := strings.Join(s.log, ", "); got != tc.want {
@@ -178,7 +199,7 @@ func TestNext(t *testing.T) {
 
 // A buffer that is provided although nodes are missing is asked for more, and for fewer never again.
 func TestMoreReplicas(t *testing.T) {
-	s := &server{asked: map[string]bool{}}
+	s := newServer()
 	w := wish(v1alpha2.ProvideByBuffer)
 	s.settle(t, w, false, fixture.Noon)
 	s.Requests[0].Status.Conditions = []metav1.Condition{{Type: "Provisioning", Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(fixture.Noon), ObservedGeneration: 1}}
@@ -195,7 +216,7 @@ func TestMoreReplicas(t *testing.T) {
 func TestNextBehind(t *testing.T) {
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 24))
-		s := &server{asked: map[string]bool{}}
+		s := newServer()
 		cache := s.copy()
 		w, placed, now := wish(v1alpha2.ProvideByBuffer), false, fixture.Noon
 		for range 60 {
@@ -220,7 +241,7 @@ func TestNextBehind(t *testing.T) {
 			if random.IntN(3) > 0 {
 				cache = s.copy()
 			}
-			s.write(Next(miniCluster(), w, placed, &cache, now))
+			s.write(Next(s.mc, w, placed, &cache, now))
 		}
 		again := wish(v1alpha2.ProvideByBuffer)
 		if r := RecordOf(s.Template); r != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -38,6 +39,19 @@ type Record struct {
 
 // ID is the same for what is asked with one record, and for no other record of the MiniCluster.
 func (r *Record) ID() string { return fmt.Sprintf("%d-%d", r.Asked.UnixMilli(), r.Attempt) }
+
+// failureCounts is how long after its pause a failure still counts: a MiniCluster that asks again pauses for longer after a
+// further failure.
+const failureCounts = time.Hour
+
+// countsUntil is until when a failure counts of a MiniCluster for which nothing is to be asked: one without quota comes back. It is
+// zero without a failure, and for a MiniCluster that begins anew or never asks again.
+func (r *Record) countsUntil(mc *v1alpha2.MiniCluster) time.Time {
+	if r == nil || r.Used || r.Until.IsZero() || mc.IsSuspended() || meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
+		return time.Time{}
+	}
+	return r.Until.Add(failureCounts)
+}
 
 // RecordOf reads the record of a PodTemplate; nil if it has none that can be read.
 func RecordOf(template *corev1.PodTemplate) *Record {
