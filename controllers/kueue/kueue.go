@@ -29,7 +29,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
 )
 
-// lookInterval is how often the API server is asked whether it has Kueue's objects.
+// lookInterval is how often the API server is asked whether it has Kueue's objects, and told again what it has not taken.
 const lookInterval = 10 * time.Second
 
 // Kueue is Kueue in the cluster, if it is there. It implements minicluster.Kueue.
@@ -117,6 +117,7 @@ func (k *Kueue) Start(ctx context.Context) error {
 			}
 		}
 		if reader, _ = k.objects(); reader != nil {
+			k.answerAll(ctx)
 			k.lookAtQueues(ctx)
 		}
 	}, lookInterval)
@@ -183,6 +184,17 @@ func (k *Kueue) wake(ctx context.Context, namespace, name string) {
 	optional.Wake(ctx, k.changed, namespace, name)
 }
 
+// answerAll answers for all admission checks of this project for which no answer was taken yet.
+func (k *Kueue) answerAll(ctx context.Context) {
+	var checks kueueapi.AdmissionCheckList
+	if err := k.cache.List(ctx, &checks, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing AdmissionChecks")
+	}
+	for i := range checks.Items {
+		k.answer(ctx, &checks.Items[i])
+	}
+}
+
 // answer says that an admission check of this project is answered. Kueue waits for that.
 func (k *Kueue) answer(ctx context.Context, object any) {
 	check, ok := object.(*kueueapi.AdmissionCheck)
@@ -198,7 +210,9 @@ func (k *Kueue) answer(ctx context.Context, object any) {
 		return
 	}
 	go func() { // a handler must not wait
-		err := k.cluster.Status().Patch(ctx, next, client.MergeFrom(check))
+		limited, cancel := context.WithTimeout(ctx, lookInterval) // then the next answer comes
+		defer cancel()
+		err := k.cluster.Status().Patch(limited, next, client.MergeFrom(check))
 		if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Answering for an AdmissionCheck", "AdmissionCheck", check.Name)
 		}
