@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// retryAfter is when a MiniCluster without room asks for quota again. It doubles with each
-	// retry, up to retryMost.
+	// retryAfter is when a MiniCluster without room asks for quota again. With this project's admission check it doubles with
+	// each retry, up to retryMost.
 	retryAfter = 15 * time.Second
 	retryMost  = 5 * time.Minute
 )
@@ -29,13 +29,9 @@ func pause(wl *kueueapi.Workload, in Input, tries int32) time.Duration {
 	return min(retryAfter<<min(tries, 10), retryMost)
 }
 
-// triesOf is how often a Workload gave quota back for want of room: by this project's admission check if the queue has it, and
-// else by evictions.
+// triesOf is how often a Workload gave quota back for want of room, by this project's admission check; 0 without the check.
 func triesOf(wl *kueueapi.Workload, in Input) int32 {
 	ours, _ := ownChecks(wl, in.Cluster)
-	if len(ours) == 0 {
-		return ptr.Deref(ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{}).Count, 0)
-	}
 	tries := int32(0)
 	for _, i := range ours {
 		tries = max(tries, ptr.Deref(wl.Status.AdmissionChecks[i].RetryCount, 0))
@@ -51,9 +47,8 @@ func beginBackoff(wl *kueueapi.Workload, in Input) {
 	if state.RequeueAt != nil && in.Now.Before(state.RequeueAt.Time) {
 		return // Kueue waits for a check of others
 	}
-	ours, _ := ownChecks(wl, in.Cluster)
 	tries := triesOf(wl, in)
-	if len(ours) == 0 || tries == 0 {
+	if tries == 0 {
 		return
 	}
 	state.RequeueAt = ptr.To(metav1.NewTime(in.Now.Add(pause(wl, in, tries-1))))

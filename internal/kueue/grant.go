@@ -155,14 +155,16 @@ func requeued(wl *kueueapi.Workload) string {
 	for i := range wl.Status.AdmissionChecks {
 		times += ptr.Deref(wl.Status.AdmissionChecks[i].RetryCount, 0)
 	}
-	if times == 0 && r.RequeueAt == nil {
+	switch at := r.RequeueAt; {
+	case at == nil && times == 0:
 		return ""
+	case at == nil:
+		return fmt.Sprintf("; queued again %d times", times)
+	case times == 0:
+		return "; queued again at " + at.UTC().Format(time.RFC3339)
+	default:
+		return fmt.Sprintf("; queued again %d times, next at %s", times, at.UTC().Format(time.RFC3339))
 	}
-	text := fmt.Sprintf("; queued again %d times", times)
-	if r.RequeueAt != nil {
-		text += ", next at " + r.RequeueAt.UTC().Format(time.RFC3339)
-	}
-	return text
 }
 
 // quota is what a Workload with a reservation holds for brokers.

@@ -126,11 +126,14 @@ func TestRead(t *testing.T) {
 		size      int32 // of the quota; 0 for none
 		message   string
 	}{
-		"no Workload":             {nil, waiting(), life.QuotaMissing, false, 0, "asks Kueue for quota"},
-		"the Workload has gone":   {nil, running(4), life.QuotaMissing, false, 0, "its Workload was deleted"},
-		"new":                     {workload(), waiting(), life.QuotaMissing, false, 0, `waits for quota in Kueue's queue "team": Kueue has not decided yet`},
-		"pending":                 {workload(pending), waiting(), life.QuotaMissing, false, 0, "queue \"team\": couldn't assign flavors to pod set workers"},
-		"with a position":         {workload(pending), waiting(func(in *Input) { in.Position = Position{3, 12} }), life.QuotaMissing, false, 0, `queue "team" (position 3; in its ClusterQueue among the first 12): couldn't assign`},
+		"no Workload":           {nil, waiting(), life.QuotaMissing, false, 0, "asks Kueue for quota"},
+		"the Workload has gone": {nil, running(4), life.QuotaMissing, false, 0, "its Workload was deleted"},
+		"new":                   {workload(), waiting(), life.QuotaMissing, false, 0, `waits for quota in Kueue's queue "team": Kueue has not decided yet`},
+		"pending":               {workload(pending), waiting(), life.QuotaMissing, false, 0, "queue \"team\": couldn't assign flavors to pod set workers"},
+		"with a position":       {workload(pending), waiting(func(in *Input) { in.Position = Position{3, 12} }), life.QuotaMissing, false, 0, `queue "team" (position 3; in its ClusterQueue among the first 12): couldn't assign`},
+		"pending, without a check": {
+			workload(pending, requeue, func(wl *kueueapi.Workload) { wl.Status.RequeueState.Count = nil }), waiting(), life.QuotaMissing, false, 0, "workers; queued again at 2026-11-21T12:01:00Z",
+		},
 		"pending again":           {workload(pending, requeue), waiting(), life.QuotaMissing, false, 0, "workers; queued again 2 times, next at 2026-11-21T12:01:00Z"},
 		"being deleted":           {workload(withQuota(3), admitted, deleting), running(4), life.QuotaMissing, false, 0, "was deleted"},
 		"finished by another":     {workload(withQuota(3), admitted, condition(kueueapi.WorkloadFinished, "OwnerNotFound", "no owner")), running(4), life.QuotaMissing, false, 0, "for finished: no owner"},

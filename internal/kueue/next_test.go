@@ -201,7 +201,7 @@ func TestNext(t *testing.T) {
 		"without our check, for a while":   {workload(withQuota(3), admitted), waiting(offer(elastic.NoRoom), at(time.Minute)), "nothing"},
 		"without our check": {
 			workload(withQuota(3), admitted, check(provisioning, kueueapi.CheckStateReady), requeue), waiting(offer(elastic.NoRoom), at(time.Hour)),
-			"Evicted True PodsReadyTimeout; provisioning Pending; count 3, at +1h1m0s",
+			"Evicted True PodsReadyTimeout; provisioning Pending; count 2, at +1h0m15s",
 		},
 		// Which have nodes.
 		"has nodes":              {workload(withQuota(3), pendingCheck), running(4), "placement Ready The MiniCluster has nodes"},

@@ -89,7 +89,8 @@ func clearQuota(wl *kueueapi.Workload, in Input) bool {
 }
 
 // answer says what comes of the quota of a MiniCluster that waits for nodes. Quota that it cannot
-// use now goes back, by the admission check if the queue has ours, and else by an eviction.
+// use now goes back, by the admission check if the queue has ours, and else by an eviction. The count of
+// the requeues is left to Kueue, which deactivates a Workload by it whose pods were often not ready.
 func answer(wl *kueueapi.Workload, in Input) bool {
 	why := unusable(wl, in)
 	ours, _ := ownChecks(wl, in.Cluster)
@@ -99,8 +100,9 @@ func answer(wl *kueueapi.Workload, in Input) bool {
 	case len(ours) > 0:
 		return answerChecks(wl, in, kueueapi.CheckStateRetry, why)
 	}
-	tries := triesOf(wl, in)
-	wl.Status.RequeueState = &kueueapi.RequeueState{Count: ptr.To(tries + 1), RequeueAt: ptr.To(metav1.NewTime(in.Now.Add(pause(wl, in, tries))))}
+	state := ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{})
+	state.RequeueAt = ptr.To(metav1.NewTime(in.Now.Add(pause(wl, in, 0))))
+	wl.Status.RequeueState = &state
 	for i := range wl.Status.AdmissionChecks { // as Kueue does: others answer the next time, too
 		check := &wl.Status.AdmissionChecks[i]
 		*check = kueueapi.AdmissionCheckState{Name: check.Name, State: kueueapi.CheckStatePending, LastTransitionTime: metav1.NewTime(in.Now)}

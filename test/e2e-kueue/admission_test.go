@@ -128,7 +128,7 @@ func TestWithoutCheck(t *testing.T) {
 		t.Errorf("it is evicted because of %s", evicted.Reason)
 	}
 	s.awaitCondition(workload, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse)
-	s.awaitWaiting(mc, " times, next at ") // how often: messages may be 30 s old
+	s.awaitWaiting(mc, "; queued again at ")
 	s.Patch(mc, `{"spec":{"elastic":{"quorumTimeout":"1h","startTimeout":"1h"}}}`)
 	s.endCommand(holder)
 	s.AwaitState(mc, v1alpha2.StateRunning)
