@@ -22,18 +22,22 @@ const topologyKey = "placement.topologyKey"
 
 // TopologyRequest is what the pod sets of a MiniCluster ask of the topologies of its queue's flavors:
 // by Kueue's annotations of the pods, or else by placement.topologyKey. It is nil if they ask for
-// nothing, or if no flavor has a topology: Kueue never admits a Workload that asks for one then.
+// nothing, or if no flavor has a topology: Kueue never admits a Workload that asks for one then. It is
+// an error if an object is missing that says which topologies there are: Kueue gives no quota meanwhile,
+// and a Workload that asks for none would lose its place in the queue later.
 func TopologyRequest(mc *v1alpha2.MiniCluster, cluster Cluster) (*kueueapi.PodSetTopologyRequest, error) {
-	levels, only := topologyLevels(mc, cluster)
-	if len(levels) == 0 {
+	by, level, wrong := requested(mc)
+	if by == "" && wrong == nil {
 		return nil, nil
 	}
-	by, level, err := requested(mc)
+	levels, only, err := topologyLevels(mc, cluster)
 	request := &kueueapi.PodSetTopologyRequest{}
 	switch {
-	case err != nil:
+	case err != nil, len(levels) == 0:
 		return nil, err
-	case by == "", by == topologyKey && !only && !slices.Contains(levels, level):
+	case wrong != nil:
+		return nil, wrong
+	case by == topologyKey && !only && !slices.Contains(levels, level):
 		return nil, nil // the other flavors are used, on whose nodes this project places the gang
 	case by == kueueapi.PodSetUnconstrainedTopologyAnnotation:
 		request.Unconstrained = ptr.To(true)
@@ -76,22 +80,26 @@ func requested(mc *v1alpha2.MiniCluster) (by, level string, err error) {
 
 // topologyLevels are the levels of the topologies of the flavors of a MiniCluster's queue. only is true
 // if all flavors have a topology.
-func topologyLevels(mc *v1alpha2.MiniCluster, cluster Cluster) (levels []string, only bool) {
-	queue := cluster.Queue(mc.Namespace, kueueapi.LocalQueueName(mc.Labels[v1alpha2.KueueQueueLabel]))
+func topologyLevels(mc *v1alpha2.MiniCluster, cluster Cluster) (levels []string, only bool, err error) {
+	name := mc.Labels[v1alpha2.KueueQueueLabel]
+	queue := cluster.Queue(mc.Namespace, kueueapi.LocalQueueName(name))
 	if queue == nil {
-		return nil, false
+		return nil, false, fmt.Errorf("the LocalQueue %q does not exist, or its ClusterQueue does not", name)
 	}
 	only = true
 	for _, group := range queue.Spec.ResourceGroups {
 		for i := range group.Flavors {
 			flavor := cluster.Flavor(group.Flavors[i].Name)
-			if flavor == nil || flavor.Spec.TopologyName == nil {
+			if flavor == nil {
+				return nil, false, fmt.Errorf("the flavor %q of its queue does not exist", group.Flavors[i].Name)
+			}
+			if flavor.Spec.TopologyName == nil {
 				only = false
 				continue
 			}
 			topology := cluster.Topology(*flavor.Spec.TopologyName)
 			if topology == nil {
-				continue
+				return nil, false, fmt.Errorf("the topology %q of its queue does not exist", *flavor.Spec.TopologyName)
 			}
 			for _, level := range topology.Spec.Levels {
 				if !slices.Contains(levels, level.NodeLabel) {
@@ -100,7 +108,7 @@ func topologyLevels(mc *v1alpha2.MiniCluster, cluster Cluster) (levels []string,
 			}
 		}
 	}
-	return levels, only
+	return levels, only, nil
 }
 
 // awaitsTopology reports whether Kueue will assign domains to a Workload with quota only later.

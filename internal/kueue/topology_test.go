@@ -68,6 +68,8 @@ func TestTopologyRequest(t *testing.T) {
 	}
 	noQueue := withTopologies("rack")
 	noQueue.Queue = func(string, kueueapi.LocalQueueName) *kueueapi.ClusterQueue { return nil }
+	noFlavor := withTopologies("rack")
+	noFlavor.Flavor = func(kueueapi.ResourceFlavorReference) *kueueapi.ResourceFlavor { return nil }
 	for name, tc := range map[string]struct {
 		mc      *fixture.MiniClusterWrapper
 		cluster Cluster
@@ -82,8 +84,10 @@ func TestTopologyRequest(t *testing.T) {
 		"an annotation comes first":           {by(v1alpha2.TopologyRequired).PodAnnotation(preferred, "block"), withTopologies("block,rack"), "preferred block"},
 		"nothing":                             {plain(), withTopologies("block,rack"), ""},
 		"of flavors without a topology":       {by(v1alpha2.TopologyRequired).PodAnnotation(required, "rack"), withTopologies("", ""), ""},
-		"of a queue that is not there":        {plain().PodAnnotation(required, "rack"), noQueue, ""},
-		"of a topology that is not there":     {plain().PodAnnotation(required, "rack"), withTopologies("gone"), ""},
+		"of a queue that is not there":        {plain().PodAnnotation(required, "rack"), noQueue, `the LocalQueue "team" does not exist, or its ClusterQueue does not`},
+		"nothing, of no queue":                {plain(), noQueue, ""},
+		"of a topology that is not there":     {plain().PodAnnotation(required, "rack"), withTopologies("gone"), `the topology "t0" of its queue does not exist`},
+		"of a flavor that is not there":       {by(v1alpha2.TopologyRequired), noFlavor, `the flavor "f0" of its queue does not exist`},
 		"of one of two flavors":               {by(v1alpha2.TopologyRequired), withTopologies("", "rack"), "required rack"},
 		"of the other of two flavors":         {by(v1alpha2.TopologyRequired), withTopologies("", "block"), ""},
 		"an annotation for no level":          {plain().PodAnnotation(required, "zone"), withTopologies("", "block,rack", "rack,host"), `the level "zone" of ` + required + ` is not in the topology of its queue's flavors: their levels are block, rack, host`},

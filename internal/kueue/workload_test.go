@@ -213,6 +213,9 @@ func TestShape(t *testing.T) {
 	inQueue := base().Defaulted()
 	inQueue.Labels = map[string]string{v1alpha2.KueueQueueLabel: "other"}
 	want := of(base().Defaulted(), pod().Obj(), nil)
+	if known := "8e3258652f8bb1a8"; want != known {
+		t.Errorf("the shape was %s and is %s: a manager of this version would make all Workloads that wait anew, at the end of their queues", known, want)
+	}
 	for name, tc := range map[string]struct {
 		got  string
 		same bool
