@@ -47,6 +47,10 @@ type Kueue struct {
 	presence kueue.Presence
 	// positions are written by Start alone.
 	positions positions
+
+	// found are the Workloads for which Kueue has preempted MiniClusters, by UID, for whoever is in finding.
+	found   map[types.UID]types.NamespacedName
+	finding chan struct{}
 }
 
 // The rights for all that is Kueue's are a role of their own.
@@ -63,7 +67,7 @@ func New(mgr ctrl.Manager, namespaces labels.Selector) (*Kueue, error) {
 	}
 	k := &Kueue{
 		cluster: mgr.GetClient(), live: mgr.GetAPIReader(), config: mgr.GetConfig(), scheme: mgr.GetScheme(), discovery: found,
-		namespaces: namespaces, changed: make(chan event.GenericEvent, 1024),
+		namespaces: namespaces, changed: make(chan event.GenericEvent, 1024), finding: make(chan struct{}, 1),
 	}
 	return k, mgr.Add(k)
 }

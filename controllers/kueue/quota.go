@@ -55,7 +55,7 @@ func (k *Kueue) Read(ctx context.Context, facts kueue.Facts, memory *kueue.Memor
 	if admission != nil {
 		q.OfServices = kueue.ServicesQuota(q.Workload, q.Input.Cluster)
 		if kueue.Holds(q.Workload, admission.Quota) {
-			err = k.readPreemptor(ctx, q, memory)
+			err = k.readPreemptor(ctx, q)
 		}
 	}
 	return q, err
@@ -187,29 +187,20 @@ func cluster(ctx context.Context, reader client.Reader) kueue.Cluster {
 }
 
 // readPreemptor reads for which Workload Kueue preempts a MiniCluster that has nodes, and thereby
-// what it may keep. The cache has Workloads of MiniClusters alone.
-func (k *Kueue) readPreemptor(ctx context.Context, q *kueue.Quota, memory *kueue.Memory) error {
+// what it may keep.
+func (k *Kueue) readPreemptor(ctx context.Context, q *kueue.Quota) error {
 	uid := kueue.Preemptor(q.Workload)
 	if uid == "" {
 		return nil
 	}
-	if memory.Preemptor.UID != uid {
-		var list metav1.PartialObjectMetadataList
-		list.SetGroupVersionKind(kueueapi.SchemeGroupVersion.WithKind("WorkloadList"))
-		if err := k.live.List(ctx, &list); err != nil {
-			return fmt.Errorf("looking for the Workload that preempts %q: %w", q.Workload.Name, err)
-		}
-		memory.Preemptor = metav1.ObjectMeta{UID: uid}
-		for i := range list.Items {
-			if list.Items[i].UID == uid {
-				memory.Preemptor = list.Items[i].ObjectMeta
-			}
-		}
+	name, err := k.find(ctx, uid)
+	if err != nil {
+		return fmt.Errorf("looking for the Workload that preempts %q: %w", q.Workload.Name, err)
 	}
 	var preemptor *kueueapi.Workload
-	if known := &memory.Preemptor; known.Name != "" {
+	if name.Name != "" {
 		preemptor = &kueueapi.Workload{}
-		err := k.live.Get(ctx, types.NamespacedName{Namespace: known.Namespace, Name: known.Name}, preemptor)
+		err := k.live.Get(ctx, name, preemptor)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading the Workload that preempts %q: %w", q.Workload.Name, err)
 		}
@@ -219,6 +210,34 @@ func (k *Kueue) readPreemptor(ctx context.Context, q *kueue.Quota, memory *kueue
 	}
 	q.Yield = kueue.Keep(q.Workload, preemptor, q.Input.Cluster, q.Input.Now)
 	return nil
+}
+
+// find finds a Workload by its UID; its name is empty if it does not exist. The cache has Workloads of MiniClusters alone, so all
+// Workloads are listed, once for all MiniClusters that Kueue preempts for one.
+func (k *Kueue) find(ctx context.Context, uid types.UID) (types.NamespacedName, error) {
+	select {
+	case k.finding <- struct{}{}:
+		defer func() { <-k.finding }()
+	case <-ctx.Done():
+		return types.NamespacedName{}, ctx.Err()
+	}
+	if name, known := k.found[uid]; known {
+		return name, nil
+	}
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(kueueapi.SchemeGroupVersion.WithKind("WorkloadList"))
+	if err := k.live.List(ctx, &list); err != nil {
+		return types.NamespacedName{}, err
+	}
+	found := map[types.UID]types.NamespacedName{uid: {}}
+	for i := range list.Items {
+		wl := &list.Items[i]
+		if _, known := k.found[wl.UID]; known || wl.UID == uid {
+			found[wl.UID] = client.ObjectKeyFromObject(wl)
+		}
+	}
+	k.found = found
+	return found[uid], nil
 }
 
 // Tell makes the Workloads of a MiniCluster follow it, by one write in a pass. They have to be followed, and

@@ -134,3 +134,34 @@ func TestKueueIsToldDeadlines(t *testing.T) {
 		})
 	}
 }
+
+// victim is what a pass reads of a MiniCluster whose Workload is preempted for another Workload.
+func victim(preemptor string) *kueue.Quota {
+	wl := &kueueapi.Workload{Status: kueueapi.WorkloadStatus{Admission: &kueueapi.Admission{}, Conditions: []metav1.Condition{
+		{Type: kueueapi.WorkloadQuotaReserved, Status: metav1.ConditionTrue},
+		{Type: kueueapi.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueueapi.WorkloadEvictedByPreemption, Message: "Preempted to accommodate a workload (UID: " + preemptor + ")"},
+	}}}
+	return &kueue.Quota{Workload: wl}
+}
+
+// All MiniClusters that Kueue preempts for one Workload look for it once, together, also if it does not exist any more.
+func TestLooksForPreemptorOnce(t *testing.T) {
+	lists := 0
+	first, second := &kueueapi.Workload{}, &kueueapi.Workload{}
+	first.Name, first.UID, second.Name, second.UID = "first", "uid-1", "second", "uid-2"
+	k := &Kueue{finding: make(chan struct{}, 1), live: interceptor.NewClient(cached.Client(t, first, second), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			lists++
+			return c.List(ctx, list, options...)
+		},
+	})}
+	for i, tc := range []struct {
+		uid, want string
+		lists     int
+	}{{"uid-1", "/first", 1}, {"uid-1", "/first", 1}, {"uid-2", "/second", 2}, {"uid-1", "/first", 2}, {"gone", "", 3}, {"gone", "", 3}, {"uid-2", "/second", 3}} {
+		q := victim(tc.uid)
+		if err := k.readPreemptor(t.Context(), q); err != nil || q.Yield.For != tc.want || lists != tc.lists {
+			t.Errorf("%d: it is preempted for %q after %d lists, want %q after %d: %v", i, q.Yield.For, lists, tc.want, tc.lists, err)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
@@ -17,8 +16,6 @@ const cacheDelay = 5 * time.Second
 
 // Memory is what the manager remembers of the quota of a MiniCluster. It is empty after a restart.
 type Memory struct {
-	// Preemptor is the Workload for which Kueue preempts the MiniCluster. It has no name if it does not exist.
-	Preemptor metav1.ObjectMeta
 	// asked is when a Workload was last created.
 	asked time.Time
 	// pausedUntil is when the MiniCluster may ask Kueue for quota to grow, which has refused that as often in a row as refusals.
