@@ -61,9 +61,9 @@ type Kueue struct {
 
 // New returns a Kueue that grants quota in some namespaces, and adds it to the manager.
 func New(mgr ctrl.Manager, namespaces labels.Selector) (*Kueue, error) {
-	found, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	found, err := optional.Discovery(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("making a discovery client: %w", err)
+		return nil, err
 	}
 	k := &Kueue{
 		cluster: mgr.GetClient(), live: mgr.GetAPIReader(), config: mgr.GetConfig(), scheme: mgr.GetScheme(), discovery: found,

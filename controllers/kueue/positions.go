@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,9 +19,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/controllers/optional"
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
 )
-
-// positionTimeout is how long Kueue may take to list what waits in a LocalQueue.
-const positionTimeout = 5 * time.Second
 
 // +kubebuilder:rbac:groups=visibility.kueue.x-k8s.io,resources=localqueues/pendingworkloads,verbs=get
 
@@ -101,8 +97,6 @@ func (k *Kueue) waiting(ctx context.Context) (map[types.NamespacedName][]*kueuea
 
 // positionsIn asks Kueue for the positions in a LocalQueue: the first thousand.
 func (k *Kueue) positionsIn(ctx context.Context, queue types.NamespacedName) (map[types.NamespacedName]kueue.Position, error) {
-	ctx, cancel := context.WithTimeout(ctx, positionTimeout)
-	defer cancel()
 	path := fmt.Sprintf("/apis/%s/namespaces/%s/localqueues/%s/pendingworkloads", visibility.SchemeGroupVersion, queue.Namespace, queue.Name)
 	data, err := k.discovery.RESTClient().Get().AbsPath(path).Do(ctx).Raw()
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {

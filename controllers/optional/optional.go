@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -30,6 +31,20 @@ import (
 
 // syncTimeout is how long a new cache may take.
 const syncTimeout = time.Minute
+
+// answerTimeout is how long the API server may take to say what it serves: an aggregated API may hang.
+const answerTimeout = 5 * time.Second
+
+// Discovery asks the API server what it serves, with the connections of a client.
+func Discovery(config *rest.Config, connections *http.Client) (discovery.DiscoveryInterface, error) {
+	limited := *connections
+	limited.Timeout = answerTimeout
+	api, err := discovery.NewDiscoveryClientForConfigAndClient(config, &limited)
+	if err != nil {
+		return nil, fmt.Errorf("making a discovery client: %w", err)
+	}
+	return api, nil
+}
 
 // Serves reports whether the API server has a resource of a group and version.
 func Serves(api discovery.DiscoveryInterface, groupVersion, resource string) (bool, error) {

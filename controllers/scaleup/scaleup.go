@@ -93,9 +93,9 @@ func (s served) equal(other served) bool {
 
 // New returns a ScaleUp and adds it to the manager.
 func New(mgr ctrl.Manager, scheduler Scheduler, clock clock.WithTicker) (*ScaleUp, error) {
-	found, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	found, err := optional.Discovery(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("making a discovery client: %w", err)
+		return nil, err
 	}
 	s := &ScaleUp{
 		cluster: mgr.GetClient(), live: mgr.GetAPIReader(), config: mgr.GetConfig(), discovery: found, scheduler: scheduler, clock: clock,
