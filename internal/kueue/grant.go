@@ -130,13 +130,20 @@ func reserved(wl *kueueapi.Workload) bool {
 }
 
 // Holds reports whether a Workload still has the quota under which its MiniCluster was admitted.
-// Kueue may take back quota that is not admitted, and grant other quota, without an eviction.
+// Kueue may take back quota that is not admitted, and grant other quota, without an eviction, perhaps
+// within a second, which is how exact the time is. Flavors are not compared: somebody may edit their labels.
 func Holds(wl *kueueapi.Workload, q *v1alpha2.Quota) bool {
 	if wl == nil || q == nil || !reserved(wl) {
 		return false
 	}
+	size := int32(0)
+	for _, set := range wl.Status.Admission.PodSetAssignments {
+		if set.Name != services {
+			size += ptr.Deref(set.Count, countOf(wl, set.Name))
+		}
+	}
 	at := reservedAt(wl)
-	return wl.UID == q.Workload && at.Equal(&q.Time)
+	return wl.UID == q.Workload && at.Equal(&q.Time) && string(wl.Status.Admission.ClusterQueue) == q.ClusterQueue && size == q.Size
 }
 
 // waits says why a Workload has no quota.

@@ -98,7 +98,7 @@ func running(size int, changes ...func(*Input)) Input {
 	in := waiting()
 	in.Want = nil
 	in.MiniCluster.Status.Admission = &v1alpha2.Admission{
-		Size: int32(size), Quota: &v1alpha2.Quota{Workload: "wl", Time: metav1.NewTime(fixture.Noon), Size: 4},
+		Size: int32(size), Quota: &v1alpha2.Quota{ClusterQueue: "cq", Workload: "wl", Time: metav1.NewTime(fixture.Noon), Size: 4},
 	}
 	for rank := range size {
 		in.Ranks = append(in.Ranks, rank)
@@ -116,6 +116,8 @@ func TestRead(t *testing.T) {
 	later.MiniCluster.Status.Admission.Quota.Time = metav1.NewTime(fixture.Noon.Add(-time.Hour))
 	other := running(4)
 	other.MiniCluster.Status.Admission.Quota.Workload = "before"
+	elsewhere := running(4)
+	elsewhere.MiniCluster.Status.Admission.Quota.ClusterQueue = "another"
 	edited := waiting(func(in *Input) { in.Want = made(queued("a").Size(5)) })
 	moved := waiting(func(in *Input) { in.Want.Spec.QueueName = "other" })
 	for name, tc := range map[string]struct {
@@ -154,6 +156,8 @@ func TestRead(t *testing.T) {
 		"running":                 {workload(withQuota(3), admitted, reclaimable(2)), running(2), life.QuotaAdmitted, true, 4, ""},
 		"used before":             {workload(withQuota(3), admitted, reclaimable(2)), waiting(), life.QuotaAdmitted, false, 4, "gives back the quota of its last attempt"},
 		"reserved anew":           {workload(withQuota(3), admitted), later, life.QuotaMissing, false, 0, "granted other quota"},
+		"at once, for fewer":      {workload(withQuota(2)), running(4), life.QuotaMissing, false, 0, "granted other quota"},
+		"at once, of another":     {workload(withQuota(3)), elsewhere, life.QuotaMissing, false, 0, "granted other quota"},
 		"replaced":                {workload(withQuota(3), admitted), other, life.QuotaMissing, false, 0, "granted other quota"},
 		"edited":                  {workload(withQuota(3), admitted), edited, life.QuotaMissing, false, 0, "for its new spec"},
 		"edited after it started": {workload(withQuota(3), admitted), running(4), life.QuotaAdmitted, true, 4, ""},

@@ -211,7 +211,7 @@ func TestPauseAfter(t *testing.T) {
 func TestGoOnGrown(t *testing.T) {
 	mc, _ := growing()
 	wl := preempted()
-	mc.Status.Admission.Quota.Time = reservedAt(wl)
+	mc.Status.Admission.Quota.Time, mc.Status.Admission.Quota.Size = reservedAt(wl), 8
 	in := Input{MiniCluster: mc, Keep: 3, Ranks: []int{0, 1, 2, 3, 4, 5}, Cluster: placementCluster, Now: noon.Add(time.Minute)}
 	in.Growth = []*kueueapi.Workload{further(mc, 1, 2, quotaReserved, accepted)}
 	if write, _ := Next(wl, in); write != Nothing {

@@ -106,6 +106,9 @@ func TestNext(t *testing.T) {
 	since := func(tries string) change {
 		return func(wl *kueueapi.Workload) { wl.Annotations[triesAnnotation] = tries }
 	}
+	granted := func(size int32) func(*Input) {
+		return func(in *Input) { in.MiniCluster.Status.Admission.Quota.Size = size }
+	}
 	finished, ready := condition(kueueapi.WorkloadFinished, "Succeeded", ""), condition(kueueapi.WorkloadPodsReady, "Started", "The quorum is reached")
 	gone := func(wl *kueueapi.Workload) { wl.Finalizers = nil }
 	ownQueue := func(in *Input) { in.Uses, in.MiniCluster.Status.Admission.Quota = false, nil }
@@ -205,7 +208,7 @@ func TestNext(t *testing.T) {
 		},
 		// Which have nodes.
 		"has nodes":              {workload(withQuota(3), pendingCheck), running(4), "placement Ready The MiniCluster has nodes"},
-		"has some":               {workload(withQuota(2), pendingCheck), running(2), "placement Ready The MiniCluster has nodes; reclaimable workers 2"},
+		"has some":               {workload(withQuota(2), pendingCheck), running(2, granted(3)), "placement Ready The MiniCluster has nodes; reclaimable workers 2"},
 		"has them still":         {workload(withQuota(3), admitted, readyCheck), running(4), "nothing"},
 		"has fewer":              {workload(withQuota(3), admitted, readyCheck, reclaimable(1)), running(4, ranks(0, 2)), "reclaimable workers 2"},
 		"has more again":         {workload(withQuota(3), admitted, readyCheck, reclaimable(2)), running(4, ranks(0, 1, 2)), "nothing"},

@@ -161,7 +161,7 @@ var placementCluster = Cluster{Check: func(name kueueapi.AdmissionCheckReference
 // A preempted Workload keeps its quota until the surplus is gone, and then goes on with the rest.
 func TestGoOn(t *testing.T) {
 	in := Input{MiniCluster: &v1alpha2.MiniCluster{}, Keep: 3, Ranks: []int{0, 1, 2, 5}, Cluster: placementCluster, Now: noon.Add(time.Minute)}
-	in.MiniCluster.Status.Admission = &v1alpha2.Admission{Quota: &v1alpha2.Quota{Time: metav1.NewTime(noon)}}
+	in.MiniCluster.Status.Admission = &v1alpha2.Admission{Quota: &v1alpha2.Quota{Time: metav1.NewTime(noon), Size: 8}}
 	wl := preempted()
 	if write, _ := Next(wl, in); write != Nothing {
 		t.Errorf("with a broker too many: write %d", write)
