@@ -197,8 +197,10 @@ func (w *World) planAbsence(r *rand.Rand, at time.Time) part {
 	return part{name: what, deeds: []deed{
 		{at, what, func() {
 			for _, name := range w.names() {
-				w.managers[name].kill()
-				w.bury(w.managers[name], lasts)
+				if m := w.managers[name]; m.works.Load() {
+					m.kill()
+					w.bury(m, lasts)
+				}
 			}
 		}},
 		{at.Add(time.Duration(r.Int64N(int64(lasts)))), what + ", now", func() { w.remove(kinds[i], n, how, false, lead) }},

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flux-elastic/flux-elastic/test/world/apiserver"
@@ -129,6 +130,9 @@ type arm struct {
 	next      http.RoundTripper
 	// dead is closed when the manager is killed.
 	dead chan struct{}
+	// works is true once the caches of the manager are full: a controller runs, or the manager asks for the lease. Before, nobody
+	// kills the manager: controller-runtime would wait for its caches in a loop without a rest, and the bubble would never rest.
+	works atomic.Bool
 }
 
 // RoundTrip implements http.RoundTripper. Discovery is answered at once: client-go holds a mutex while it asks.
@@ -140,6 +144,9 @@ func (a *arm) RoundTrip(request *http.Request) (*http.Response, error) {
 		return a.next.RoundTrip(request)
 	}
 	w := &waiter{manager: a.manager, what: request.Method + " " + request.URL.Path, write: request.Method != http.MethodGet}
+	if strings.Contains(w.what, "/leases") {
+		a.works.Store(true)
+	}
 	if q := request.URL.Query(); q.Has("dryRun") {
 		w.what, w.write = w.what+" dry run", false
 	} else if q.Has("labelSelector") || q.Has("fieldSelector") {
@@ -204,6 +211,7 @@ func (a *arm) pass(what string) {
 	if a.isDead() {
 		return
 	}
+	a.works.Store(true)
 	w := &waiter{manager: a.manager, what: "pass " + what, pass: true}
 	a.turnstile.enter(w)
 	select {

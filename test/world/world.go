@@ -171,8 +171,8 @@ func (w *World) start() {
 
 // kill kills a manager, and starts another one some time later.
 func (w *World) kill(m *manager) {
-	if w.managers[m.manager] != m {
-		return // it is dead
+	if w.managers[m.manager] != m || !m.works.Load() {
+		return // it is dead, or has not begun
 	}
 	m.kill()
 	w.bury(m, w.soon())
