@@ -23,20 +23,26 @@ import (
 // mostMade is how many nodes of its own the autoscaler has at most.
 const mostMade = 4
 
-// hasAutoscaler reports whether there is an autoscaler in the world.
-func (w *World) hasAutoscaler() bool { return w.Seed%5 == 4 }
+// hasAutoscaler reports whether there is an autoscaler in the world, in some worlds beside a Kueue.
+func (w *World) hasAutoscaler() bool { return w.Seed%5 == 4 || w.Seed%10 == 2 }
 
 // providers are how queues ask the autoscaler, where there is one.
-var providers = map[string]v1alpha2.ScaleUpProvider{"batch": v1alpha2.ProvideByRequest, "urgent": v1alpha2.ProvideByBuffer}
+var providers = map[string]v1alpha2.ScaleUpProvider{
+	"batch": v1alpha2.ProvideByRequest, "urgent": v1alpha2.ProvideByBuffer, v1alpha2.KueueQueue: v1alpha2.ProvideByRequest,
+}
 
 // installAutoscaler makes the autoscaler, and has the queues ask for nodes.
-func (w *World) installAutoscaler(queues ...*v1alpha2.MiniClusterQueue) {
+func (w *World) installAutoscaler(queues []*v1alpha2.MiniClusterQueue) {
 	must(w.server.Install(models.ScaleUpDefinitions()))
-	w.models = append(w.models, models.NewAutoscaler(&models.Cluster{
+	w.autoscaler = models.NewAutoscaler(&models.Cluster{
 		Client: w.server.Client(apiserver.Admin), Random: rand.New(rand.NewPCG(w.Seed, 6)), Changed: w.server.Changed,
-	}, func(i int) *corev1.Node { return fixture.Node(fmt.Sprint("made-", i)).Obj() }, mostMade, [2]time.Duration{5 * time.Second, time.Minute}))
+	}, func(i int) *corev1.Node { return fixture.Node(fmt.Sprint("made-", i)).Obj() }, mostMade, [2]time.Duration{5 * time.Second, time.Minute})
+	w.models = append(w.models, w.autoscaler)
 	for _, queue := range queues {
 		queue.Spec.ScaleUp = &v1alpha2.ScaleUp{Provider: providers[queue.Name], MaxNodes: mostMade, Timeout: &metav1.Duration{Duration: 2 * time.Minute}}
+		if queue.Name == v1alpha2.KueueQueue { // it asks also while other nodes are idle
+			queue.Spec.ScaleUp.MaxNodes += int32(w.nodes)
+		}
 	}
 }
 

@@ -65,11 +65,16 @@ func (w *World) build() {
 	if w.hasKueue() {
 		objects = append(objects, w.installKueue()...)
 	}
-	batch, urgent := fixture.Queue("batch").Weight(2).New(), fixture.Queue("urgent").Priority(10).New()
+	made := []*v1alpha2.MiniClusterQueue{fixture.Queue("batch").Weight(2).New(), fixture.Queue("urgent").Priority(10).New()}
 	if w.hasAutoscaler() {
-		w.installAutoscaler(batch, urgent)
+		if w.hasKueue() {
+			made = append(made, newKueueQueue())
+		}
+		w.installAutoscaler(made)
 	}
-	objects = append(objects, batch, urgent)
+	for _, queue := range made {
+		objects = append(objects, queue)
+	}
 	for _, object := range objects {
 		if err := w.user.Create(w.ctx, object); err != nil {
 			panic(err)

@@ -25,10 +25,11 @@
 // # Lives and faults
 //
 // A world has a few nodes and some MiniClusters with random specs (lives.go), whose users scale, edit, suspend, resume
-// and delete them. Others inject containers into some of the pods. A fifth of the worlds has a Kueue, and a fifth an
-// autoscaler. faults.go has what goes wrong: a manager is killed before or after a write, a request fails with or
-// without an effect, events are late, watches end, the machine of a manager halts for longer than its lease, objects
-// and namespaces are deleted by hand, nodes are cut off, out of service, and come back, a ClusterQueue is stopped.
+// and delete them. Others inject containers into some of the pods. A fifth of the worlds has a Kueue, half of them beside an
+// autoscaler, and another fifth an autoscaler alone. faults.go has what goes wrong: a manager is killed before or after a
+// write, a request fails with or without an effect, events are late, watches end, the machine of a manager halts for longer
+// than its lease, objects and namespaces are deleted by hand, nodes are cut off, out of service, and come back, a
+// ClusterQueue is stopped.
 // Lives and faults are the parts of a world. Each is drawn from the seed and its own number, so leaving out one does
 // not change the others.
 //

@@ -16,6 +16,7 @@ import (
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/test/world/apiserver"
 	"github.com/flux-elastic/flux-elastic/test/world/models"
 )
@@ -28,6 +29,21 @@ const (
 
 // hasKueue reports whether there is a Kueue in the world.
 func (w *World) hasKueue() bool { return w.Seed%5 == 2 }
+
+// quota is how many CPUs the ClusterQueue has: those of all nodes, also of those that may come.
+func (w *World) quota() int {
+	if w.hasAutoscaler() {
+		return (w.nodes + mostMade) * nodeCPUs
+	}
+	return w.nodes * nodeCPUs
+}
+
+// newKueueQueue is the queue of the MiniClusters with quota.
+func newKueueQueue() *v1alpha2.MiniClusterQueue {
+	queue := fixture.Queue(v1alpha2.KueueQueue).Ordering(v1alpha2.OrderFIFO).New()
+	queue.Spec.Reclaimable = new(false)
+	return queue
+}
 
 // installKueue makes Kueue, with a quota of all CPUs.
 func (w *World) installKueue() []client.Object {
@@ -46,7 +62,7 @@ func (w *World) installKueue() []client.Object {
 			ResourceGroups: []kueueapi.ResourceGroup{{
 				CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
 				Flavors: []kueueapi.FlavorQuotas{{Name: all, Resources: []kueueapi.ResourceQuota{
-					{Name: corev1.ResourceCPU, NominalQuota: *resource.NewQuantity(int64(w.nodes*nodeCPUs), resource.DecimalSI)},
+					{Name: corev1.ResourceCPU, NominalQuota: *resource.NewQuantity(int64(w.quota()), resource.DecimalSI)},
 				}}},
 			}},
 			AdmissionChecksStrategy: &kueueapi.AdmissionChecksStrategy{AdmissionChecks: []kueueapi.AdmissionCheckStrategyRule{{Name: check}}},
@@ -83,7 +99,7 @@ func (w *World) planKueue(r *rand.Rand, at time.Time) part {
 	case 1:
 		return forAWhile(fmt.Sprintf("the ClusterQueue is drained for %s", lasts), fmt.Sprintf(stop, kueueapi.HoldAndDrain), fmt.Sprintf(stop, kueueapi.None))
 	case 2:
-		all := w.nodes * nodeCPUs
+		all := w.quota()
 		return forAWhile(fmt.Sprintf("the ClusterQueue has half of its quota for %s", lasts), fmt.Sprintf(quota, all/2), fmt.Sprintf(quota, all))
 	}
 	what := fmt.Sprintf("Workload %d is preempted", n)

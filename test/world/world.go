@@ -60,22 +60,23 @@ type Result struct {
 // World is a cluster in a bubble.
 type World struct {
 	Options
-	ctx       context.Context
-	began     time.Time
-	busy      time.Duration // in which MiniClusters are made
-	nodes     int
-	arguments []string
-	draw      *rand.Rand
-	server    *apiserver.Server
-	user      client.Client // a user who may do everything
-	turnstile *turnstile
-	models    []models.Model
-	kubelets  *models.Kubelets
-	jobs      *models.JobController
-	kueue     *models.Kueue // nil without Kueue
-	naps      map[string]nap
-	lives     []*life
-	deeds     []deed
+	ctx        context.Context
+	began      time.Time
+	busy       time.Duration // in which MiniClusters are made
+	nodes      int
+	arguments  []string
+	draw       *rand.Rand
+	server     *apiserver.Server
+	user       client.Client // a user who may do everything
+	turnstile  *turnstile
+	models     []models.Model
+	kubelets   *models.Kubelets
+	jobs       *models.JobController
+	kueue      *models.Kueue      // nil without Kueue
+	autoscaler *models.Autoscaler // nil without an autoscaler
+	naps       map[string]nap
+	lives      []*life
+	deeds      []deed
 
 	managers   map[string]*manager
 	dying      []*manager
