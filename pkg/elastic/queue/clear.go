@@ -8,8 +8,8 @@ import "slices"
 // clear moves running gangs off nodes that are about to go away. Ranks of a malleable gang leave these nodes. A gang that
 // would be too small then, or whose lead is there, is evicted if its command has not begun, or writes a checkpoint first.
 // Other gangs stay: the nodes may go later than the gangs end.
-func (c *cycle) clear() {
-	for _, r := range c.runs {
+func (p *preemptor) clear() {
+	for _, r := range p.runs {
 		going := r.staysOn()
 		switch stays := r.Malleable && !slices.Contains(going, 0) && r.kept()-len(going) >= r.least(); {
 		case len(going) == 0:
@@ -23,7 +23,7 @@ func (c *cycle) clear() {
 			continue
 		}
 		r.taker, r.action = nil, "clear"
-		c.forecasts, c.took = nil, true
+		p.forecasts, p.took = nil, true
 	}
 }
 

@@ -37,14 +37,23 @@ func (t *Taken) lose(now time.Time) {
 	t.Lost++
 }
 
+// preemptor takes nodes from running gangs.
+type preemptor struct {
+	*cycle
+	// afterLeaving is the cluster once all that leaves has left and the heads that wait for this have started; nil until needed.
+	afterLeaving *clusterState
+	pools        map[string]*pool // by class
+	took         bool             // nodes were taken
+}
+
 // preempt takes nodes for heads from gangs of lower priority in the same queue, unless the queue
 // goes by age or the head never preempts.
-func (c *cycle) preempt() {
-	for _, head := range c.heads() {
-		if !c.mayTake(head) {
+func (p *preemptor) preempt() {
+	for _, head := range p.heads() {
+		if !p.mayTake(head) {
 			continue
 		}
-		c.takeFor(head, "preempt", func(r *run) bool {
+		p.takeFor(head, "preempt", func(r *run) bool {
 			return !head.NeverPreempts && r.queue == head.queue && r.queue.Ordering != ByAge && r.Priority < head.Priority
 		}, func(*clusterState, *run, int) bool { return true })
 	}
@@ -52,22 +61,22 @@ func (c *cycle) preempt() {
 
 // mayTake reports whether nodes may be taken for a head. If it lacks nodes although those were left that were taken, others got
 // these. From the second time on, nothing is taken for a while then: others would get that, too.
-func (c *cycle) mayTake(head *entry) bool {
-	if c.needsNothing(head) {
+func (p *preemptor) mayTake(head *entry) bool {
+	if p.needsNothing(head) {
 		return false
 	}
 	if t := &head.Taken; t.waits() {
-		if t.Size >= head.least() && c.haveLeft(t) {
-			t.lose(c.now)
+		if t.Size >= head.least() && p.haveLeft(t) {
+			t.lose(p.now)
 		}
 		t.At, t.From = time.Time{}, nil
 	}
-	return !head.Taken.Pause.After(c.now)
+	return !head.Taken.Pause.After(p.now)
 }
 
 // haveLeft reports whether all gangs have left what was taken from them.
-func (c *cycle) haveLeft(t *Taken) bool {
-	return !slices.ContainsFunc(c.runs, func(r *run) bool {
+func (p *preemptor) haveLeft(t *Taken) bool {
+	return !slices.ContainsFunc(p.runs, func(r *run) bool {
 		keeps, gives := t.From[r.ID]
 		return gives && len(r.Ranks) > keeps && !r.Admitted.After(t.At)
 	})
@@ -75,30 +84,30 @@ func (c *cycle) haveLeft(t *Taken) bool {
 
 // needsNothing reports whether nothing has to be taken for a head, also if it holds out for its full size. A head that fits
 // once the leaving ranks are gone keeps that room, unless it is guaranteed to another queue.
-func (c *cycle) needsNothing(head *entry) bool {
+func (p *preemptor) needsNothing(head *entry) bool {
 	if !head.fullUntil.IsZero() || head.deferred {
 		return true
 	}
-	if c.afterLeaving == nil {
-		c.afterLeaving = c.state.after(slices.DeleteFunc(slices.Clone(c.expectedEnds()), func(end expectedEnd) bool { return !end.leaving }))
+	if p.afterLeaving == nil {
+		p.afterLeaving = p.state.after(slices.DeleteFunc(slices.Clone(p.expectedEnds()), func(end expectedEnd) bool { return !end.leaving }))
 	}
 	if head.provided {
 		return true
 	}
-	least, with := head.least(), c.afterLeaving.snapshot()
+	least, with := head.least(), p.afterLeaving.snapshot()
 	if head.provided = with.fits(head, least) >= least && with.sparesGuarantees(head) && with.place(head, least) != nil; head.provided {
-		c.afterLeaving = with
+		p.afterLeaving = with
 	}
 	return head.provided
 }
 
 // takeFor takes as little as it can from the gangs that may lose nodes. It also takes what gangs have above their sizes, in
 // the queue of the head and in those from which others may reclaim: they got that since nobody else could use it.
-func (c *cycle) takeFor(head *entry, action string, may func(*run) bool, mayLose func(*clusterState, *run, int) bool) {
-	t := &taking{base: c.afterLeaving, taker: head, victims: c.victimsFor(head, may), mayLose: mayLose}
+func (p *preemptor) takeFor(head *entry, action string, may func(*run) bool, mayLose func(*clusterState, *run, int) bool) {
+	t := &taking{base: p.afterLeaving, taker: head, victims: p.victimsFor(head, may), mayLose: mayLose}
 	if !t.find() {
 		for _, v := range t.victims {
-			if at := v.Admitted.Add(v.queue.MinRuntime); v.protected && !v.onlyLends && at.After(c.now) {
+			if at := v.Admitted.Add(v.queue.MinRuntime); v.protected && !v.onlyLends && at.After(p.now) {
 				head.takesAt = elastic.Earliest(head.takesAt, at)
 			}
 		}
@@ -106,8 +115,8 @@ func (c *cycle) takeFor(head *entry, action string, may func(*run) bool, mayLose
 	}
 	t.prune()
 	before := head.Taken
-	head.Taken.At, head.Taken.Size, head.Taken.From = c.now, head.least(), map[string]int{}
-	if !c.goesTo(head, t.victims) {
+	head.Taken.At, head.Taken.Size, head.Taken.From = p.now, head.least(), map[string]int{}
+	if !p.goesTo(head, t.victims) {
 		head.Taken = before
 		return
 	}
@@ -127,22 +136,22 @@ func (c *cycle) takeFor(head *entry, action string, may func(*run) bool, mayLose
 			v.action = "reclaim"
 		}
 	}
-	c.afterLeaving = t.apply()
-	c.afterLeaving.place(head, head.least())
+	p.afterLeaving = t.apply()
+	p.afterLeaving.place(head, head.least())
 	head.provided = true
-	c.forecasts, c.took = nil, true
+	p.forecasts, p.took = nil, true
 }
 
 // victimsFor are the gangs from which something may be taken for a head: all for which may is true, and what the others have
 // above their sizes.
-func (c *cycle) victimsFor(head *entry, may func(*run) bool) []*victim {
+func (p *preemptor) victimsFor(head *entry, may func(*run) bool) []*victim {
 	var victims []*victim
-	for _, r := range c.runs {
+	for _, r := range p.runs {
 		if r.Ending || r.evicted {
 			continue
 		}
 		if all := may(r); all || r.lent() > 0 && (r.queue == head.queue || r.queue.Reclaimable) {
-			victims = append(victims, c.newVictim(r, all))
+			victims = append(victims, newVictim(r, all, p.now))
 		}
 	}
 	return victims
@@ -151,13 +160,13 @@ func (c *cycle) victimsFor(head *entry, may func(*run) bool) []*victim {
 // goesTo reports whether a gang is the one that starts after its victims are gone. It runs
 // allocate for that state, because other gangs may be served first, even an evicted one, which
 // would then be evicted again.
-func (c *cycle) goesTo(head *entry, victims []*victim) bool {
-	room, s := c.state.room.Snapshot(), c.soFar()
+func (p *preemptor) goesTo(head *entry, victims []*victim) bool {
+	room, s := p.state.room.Snapshot(), p.soFar()
 	taken := map[string]*victim{}
 	for _, v := range victims {
 		taken[v.ID] = v
 	}
-	for _, r := range c.runs {
+	for _, r := range p.runs {
 		v := taken[r.ID]
 		if r.Ending || r.evicted || (v != nil && v.whole) {
 			room.Release(r.ID)
@@ -180,7 +189,7 @@ func (c *cycle) goesTo(head *entry, victims []*victim) bool {
 		left.Outside = slices.DeleteFunc(slices.Clone(r.Outside), isGone)
 		s.Running = append(s.Running, left)
 	}
-	then := newCycle(s, room, c.now)
+	then := newCycle(s, room, p.now)
 	then.enqueue()
 	then.deserve()
 	q := then.queues[slices.IndexFunc(then.queues, func(q *jobQueue) bool { return q.Name == head.queue.Name })]
@@ -190,14 +199,14 @@ func (c *cycle) goesTo(head *entry, victims []*victim) bool {
 }
 
 // soFar is the snapshot after this cycle's admissions, without the gangs that ran before.
-func (c *cycle) soFar() Snapshot {
-	s := Snapshot{Total: c.state.total, Running: make([]Running, 0, len(c.runs)+len(c.admitted))} // without what others use
+func (p *preemptor) soFar() Snapshot {
+	s := Snapshot{Total: p.state.total, Running: make([]Running, 0, len(p.runs)+len(p.admitted))} // without what others use
 	waiting := 0
-	for _, q := range c.queues {
+	for _, q := range p.queues {
 		waiting += len(q.all)
 	}
 	s.Waiting = make([]Gang, 0, waiting)
-	for _, q := range c.queues {
+	for _, q := range p.queues {
 		if q.known {
 			s.Queues = append(s.Queues, q.Queue)
 		}
@@ -206,7 +215,7 @@ func (c *cycle) soFar() Snapshot {
 				s.Waiting = append(s.Waiting, e.Gang)
 				continue
 			}
-			r := Running{Gang: e.Gang, Admitted: c.now}
+			r := Running{Gang: e.Gang, Admitted: p.now}
 			for rank := range e.nodes {
 				r.Ranks = append(r.Ranks, rank)
 			}

@@ -15,31 +15,30 @@ const rounding = 1e-9
 // leaves them that share: of the nodes that the head could use, and of those that a gang could use that would go. A guarantee is
 // had even if they have no gangs of such sizes: then those with more than their guarantee have to do. What they are guaranteed is
 // kept free for them.
-func (c *cycle) reclaim() {
-	pools := pools{}
-	for _, head := range c.heads() {
+func (p *preemptor) reclaim() {
+	for _, head := range p.heads() {
 		may := func(r *run) bool { return r.queue != head.queue && r.queue.Reclaimable }
-		if !c.mayTake(head) || !slices.ContainsFunc(c.runs, may) {
+		if !p.mayTake(head) || !slices.ContainsFunc(p.runs, may) {
 			continue
 		}
-		p := pools.of(c, head.ID, head.class)
-		now := p.now.snapshot()
-		c.afterLeaving.pool = &now
-		other := func(r *run) bool { return may(r) && len(p.now.outside[r.ID]) < len(r.Ranks) }
-		covered := head.queue.covers(c.afterLeaving.usesWith(head), head.Requests)
-		if covered || p.now.share(p.now.usesWith(head)) <= p.deserved[head.queue.index]+rounding {
-			c.takeFor(head, "reclaim", other, func(s *clusterState, r *run, n int) bool {
-				if !p.keepsShare(s, r, n) {
+		nodes := p.poolOf(&head.Gang)
+		now := nodes.now.snapshot()
+		p.afterLeaving.pool = &now
+		other := func(r *run) bool { return may(r) && len(nodes.now.outside[r.ID]) < len(r.Ranks) }
+		covered := head.queue.covers(p.afterLeaving.usesWith(head), head.Requests)
+		if covered || nodes.now.share(nodes.now.usesWith(head)) <= nodes.deserved[head.queue.index]+rounding {
+			p.takeFor(head, "reclaim", other, func(s *clusterState, r *run, n int) bool {
+				if !nodes.keepsShare(s, r, n) {
 					return false
 				}
-				own := pools.of(c, r.ID, cmp.Or(r.Class, "gang "+r.ID))
-				return own == p || own.keepsAll(s, r, n, head.ID)
+				own := p.poolOf(&r.Gang)
+				return own == nodes || own.keepsAll(s, r, n, head.ID)
 			})
 		}
 		if covered && !head.provided {
-			c.takeFor(head, "reclaim", other, isAboveGuarantee)
+			p.takeFor(head, "reclaim", other, isAboveGuarantee)
 		}
-		c.afterLeaving.pool = nil
+		p.afterLeaving.pool = nil
 	}
 }
 
@@ -60,47 +59,45 @@ type pool struct {
 	state *clusterState
 }
 
-// pools are by class.
-type pools map[string]*pool
-
-// of is the pool of a gang of a class, as it is once all that leaves has left.
-func (all pools) of(c *cycle, id, class string) *pool {
-	p := all[class]
-	if p == nil {
-		p = c.poolOf(id)
-		all[class] = p
+// poolOf is the pool of a gang, as it is once all that leaves has left.
+func (p *preemptor) poolOf(g *Gang) *pool {
+	class := cmp.Or(g.Class, "gang "+g.ID)
+	nodes := p.pools[class]
+	if nodes == nil {
+		nodes = p.newPool(g.ID)
+		p.pools[class] = nodes
 	}
-	p.update(c)
-	return p
+	nodes.update(p)
+	return nodes
 }
 
-// poolOf is the nodes that a gang could use, divided among the queues whose gangs could use some of them.
-func (c *cycle) poolOf(id string) *pool {
-	s := newClusterState(c.base, c.queues, Resources{}, c.state.names)
-	s.users = make([]tally, len(c.state.users))
-	for _, r := range c.runs {
+// newPool is the nodes that a gang could use, divided among the queues whose gangs could use some of them.
+func (p *preemptor) newPool(id string) *pool {
+	s := newClusterState(p.base, p.queues, Resources{}, p.state.names)
+	s.users = make([]tally, len(p.state.users))
+	for _, r := range p.runs {
 		s.run(r)
 	}
-	p := &pool{of: id, now: s.sums.snapshot()}
-	p.leaveOut(c.runs, s.room)
-	for name := range c.state.total {
+	nodes := &pool{of: id, now: s.sums.snapshot()}
+	nodes.leaveOut(p.runs, s.room)
+	for name := range p.state.total {
 		free, _ := s.room.Amount(name, id, "")
-		p.now.total[name] = max(free, 0)
-		for _, q := range c.queues {
-			p.now.total[name] += p.now.has(q, name)
+		nodes.now.total[name] = max(free, 0)
+		for _, q := range p.queues {
+			nodes.now.total[name] += nodes.now.has(q, name)
 		}
 	}
 	known := map[string]bool{}
-	d := division{queues: c.queues, nodes: &p.now, all: &s.sums, of: id, room: c.base, reaches: func(other, class string) bool {
+	d := division{queues: p.queues, nodes: &nodes.now, all: &s.sums, of: id, room: p.base, reaches: func(other, class string) bool {
 		reaches, asked := known[class]
 		if !asked {
-			reaches = c.base.Meet(id, other, "")
+			reaches = p.base.Meet(id, other, "")
 			known[class] = reaches
 		}
 		return reaches
 	}}
-	p.deserved = d.parts()
-	return p
+	nodes.deserved = d.parts()
+	return nodes
 }
 
 // leaveOut counts what gangs have on nodes that are not of the pool as outside.
@@ -112,7 +109,7 @@ func (p *pool) leaveOut(runs []*run, room Room) {
 }
 
 // update finds out what the queues have of the nodes once all that leaves has left.
-func (p *pool) update(c *cycle) {
+func (p *pool) update(c *preemptor) {
 	s := c.afterLeaving
 	if p.state == s {
 		return

@@ -22,10 +22,11 @@ func Schedule(s Snapshot, room Room, now time.Time) Result {
 	c.enqueue()
 	c.deserve()
 	c.allocate()
-	c.preempt()
-	c.reclaim()
-	c.clear()
-	if c.took {
+	p := preemptor{cycle: c, pools: map[string]*pool{}}
+	p.preempt()
+	p.reclaim()
+	p.clear()
+	if p.took {
 		c.renew(c.reservations)
 	}
 	c.resize()
@@ -69,11 +70,7 @@ type cycle struct {
 	cameLast time.Time
 	// growsAt is when it will be worth a restart to grow a gang; zero if that is not known.
 	growsAt time.Time
-	// afterLeaving is the cluster after all leaving ranks are gone and the heads that wait for
-	// that room have started; nil until needed.
-	afterLeaving *clusterState
-	took         bool // nodes were taken from running gangs
-	amount       func(name string, amount int64) string
+	amount  func(name string, amount int64) string
 }
 
 // jobQueue is a queue with its waiting gangs.

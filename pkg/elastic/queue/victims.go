@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"time"
 )
 
 // taking chooses the gangs that give nodes to one gang, the taker.
@@ -36,17 +37,16 @@ type victim struct {
 }
 
 // newVictim is a gang that may lose what it has above its size, and if may is true, more than that.
-func (c *cycle) newVictim(r *run, may bool) *victim {
-	ran, unsaved := c.now.Sub(r.Admitted), c.now.Sub(r.Admitted)
+func newVictim(r *run, may bool, now time.Time) *victim {
+	ran, unsaved := now.Sub(r.Admitted), now.Sub(r.Admitted)
 	if r.Saved.After(r.Admitted) {
-		unsaved = c.now.Sub(r.Saved)
+		unsaved = now.Sub(r.Saved)
 	}
 	if r.SaveCost > 0 {
 		unsaved = min(unsaved, r.SaveCost)
 	}
-	v := &victim{run: r, lost: float64(len(r.Ranks)) * unsaved.Seconds(), protected: ran < r.queue.MinRuntime || r.Changing && !r.Sought, onlyLends: !may}
-	v.lent = r.lent()
-	if v.surplus = v.lent; may && r.Malleable {
+	v := &victim{run: r, lost: float64(len(r.Ranks)) * unsaved.Seconds(), protected: ran < r.queue.MinRuntime || r.Changing && !r.Sought, onlyLends: !may, surplus: r.lent(), lent: r.lent()}
+	if may && r.Malleable {
 		v.surplus = max(r.kept()-r.least(), 0)
 	}
 	return v
