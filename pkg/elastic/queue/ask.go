@@ -202,25 +202,25 @@ func (c *cycle) lostMessage(e *entry) string {
 
 // whyNoneCome says that not even the nodes that could come are enough for a gang that never fits; "" if its queue asks
 // for none.
-func (c *cycle) whyNoneCome(e *entry) string {
-	s := e.queue.ScaleUp
+func (s *screening) whyNoneCome(e *entry) string {
+	up := e.queue.ScaleUp
 	switch {
-	case s == nil || e.BestEffort:
+	case up == nil || e.BestEffort:
 		return ""
-	case s.Barred != "":
-		return "; queue " + e.queue.Name + " asks for no nodes: " + s.Barred
+	case up.Barred != "":
+		return "; queue " + e.queue.Name + " asks for no nodes: " + up.Barred
 	}
 	least := e.allowed.Least()
-	now := sort.Search(least, func(n int) bool { return !c.base.CouldHold(e.ID, []int{n + 1}) })
-	if now < least && c.couldCome(e, now+1) {
+	now := sort.Search(least, func(n int) bool { return !s.base.CouldHold(e.ID, []int{n + 1}) })
+	if now < least && s.couldCome(e, now+1) {
 		most := 0
-		for _, shape := range s.Shapes {
-			most += min(shape.Most, s.More)
+		for _, shape := range up.Shapes {
+			most += min(shape.Most, up.More)
 		}
-		if most < s.More {
+		if most < up.More {
 			return fmt.Sprintf("; no more than %d further nodes could come for queue %s, by the limits of their shapes", most, e.queue.Name)
 		}
-		return fmt.Sprintf("; queue %s may ask for no more than %d nodes (scaleUp.maxNodes)", e.queue.Name, s.Limit)
+		return fmt.Sprintf("; queue %s may ask for no more than %d nodes (scaleUp.maxNodes)", e.queue.Name, up.Limit)
 	}
 	return fmt.Sprintf("; none of the nodes for which queue %s may ask could hold a broker", e.queue.Name)
 }

@@ -11,13 +11,19 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
+// screening finds the gangs that cannot start whatever ends.
+type screening struct {
+	*cycle
+	holds map[string][2]int   // by class: a size that fits, and one that does not
+	most  map[string][2]int64 // by queue, class and resource: what there is in all, and what guarantees leave
+}
+
 // enqueue sorts out the gangs that cannot start whatever ends, so that they block nobody.
 func (c *cycle) enqueue() {
-	holds := map[string][2]int{}  // by class: a size that fits, and one that does not
-	most := map[string][2]int64{} // by queue, class and resource
+	s := screening{c, map[string][2]int{}, map[string][2]int64{}}
 	for _, q := range c.queues {
 		for _, e := range q.all {
-			c.sortOut(e, holds, most)
+			s.sortOut(e)
 		}
 		c.takeTurns(q)
 		for _, e := range q.all {
@@ -31,16 +37,16 @@ func (c *cycle) enqueue() {
 	}
 }
 
-func (c *cycle) sortOut(e *entry, holds map[string][2]int, most map[string][2]int64) {
-	refused := c.refusal(e, most)
-	if refused.Verdict == "" && !c.couldHold(e, holds) {
-		refused = elastic.Refusal{Verdict: elastic.NeverFits, Message: c.base.Why(e.ID, []int{e.allowed.Least()}) + c.whyNoneCome(e)}
+func (s *screening) sortOut(e *entry) {
+	refused := s.refusal(e)
+	if refused.Verdict == "" && !s.couldHold(e) {
+		refused = elastic.Refusal{Verdict: elastic.NeverFits, Message: s.base.Why(e.ID, []int{e.allowed.Least()}) + s.whyNoneCome(e)}
 	}
 	e.verdict, e.message = refused.Verdict, refused.Message
 }
 
 // refusal says why a gang may not start in its queue; empty if it may.
-func (c *cycle) refusal(e *entry, most map[string][2]int64) elastic.Refusal {
+func (s *screening) refusal(e *entry) elastic.Refusal {
 	switch q := e.queue; {
 	case !q.known:
 		return elastic.Refuse(elastic.NoSuchQueue, "there is no queue "+e.Queue)
@@ -49,15 +55,15 @@ func (c *cycle) refusal(e *entry, most map[string][2]int64) elastic.Refusal {
 	case q.Suspended:
 		return elastic.Refuse(elastic.QueueSuspended, fmt.Sprintf("queue %s is suspended", q.Name))
 	}
-	return elastic.Refuse(elastic.TooLargeForQueue, cmp.Or(c.tooLarge(e), e.tooManyForUser(), c.tooMuchPromised(e, most)))
+	return elastic.Refuse(elastic.TooLargeForQueue, cmp.Or(s.tooLarge(e), e.tooManyForUser(), s.tooMuchPromised(e)))
 }
 
 // tooLarge says which capacity of the queue is too small for a gang; "" if none is.
-func (c *cycle) tooLarge(e *entry) string {
+func (s *screening) tooLarge(e *entry) string {
 	for _, name := range sorted(e.queue.Capacity) {
 		need := times(e.Requests[name], e.allowed.Least())
 		if may := e.queue.Capacity[name]; need > may {
-			return fmt.Sprintf("needs %s%s, queue %s may have %s", c.amount(name, need), e.wholly(name), e.queue.Name, c.amount(name, may))
+			return fmt.Sprintf("needs %s%s, queue %s may have %s", s.amount(name, need), e.wholly(name), e.queue.Name, s.amount(name, may))
 		}
 	}
 	return ""
@@ -65,32 +71,32 @@ func (c *cycle) tooLarge(e *entry) string {
 
 // tooMuchPromised says which guarantees of other queues leave too little for a gang; "" if none
 // do.
-func (c *cycle) tooMuchPromised(e *entry, most map[string][2]int64) string {
-	for _, name := range c.state.guaranteed {
+func (s *screening) tooMuchPromised(e *entry) string {
+	for _, name := range s.state.guaranteed {
 		need, kind := times(e.Requests[name], e.allowed.Least()), e.queue.Name+"/"+name+"/"+e.class
 		if need == 0 {
 			continue
 		}
-		known, asked := most[kind]
+		known, asked := s.most[kind]
 		if !asked {
-			known[0], known[1] = c.mostOf(e, name)
-			most[kind] = known
+			known[0], known[1] = s.mostOf(e, name)
+			s.most[kind] = known
 		}
 		if all, left := known[0], known[1]; left < all && need > left && need <= all {
-			return fmt.Sprintf("needs %s%s, of %s in all %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, all), c.amount(name, all-left))
+			return fmt.Sprintf("needs %s%s, of %s in all %s are guaranteed to other queues", s.amount(name, need), e.wholly(name), s.amount(name, all), s.amount(name, all-left))
 		}
 	}
 	return ""
 }
 
 // couldHold asks the room once per class and size, and the room with the nodes that could come once per queue, too.
-func (c *cycle) couldHold(e *entry, holds map[string][2]int) bool {
+func (s *screening) couldHold(e *entry) bool {
 	class := e.class
 	if e.mayAsk() {
 		class = e.queue.Name + "/" + class
 	}
-	return remembered(holds, class, e.allowed.Least(), func(least int) bool {
-		return c.base.CouldHold(e.ID, []int{least}) || c.couldCome(e, least)
+	return remembered(s.holds, class, e.allowed.Least(), func(least int) bool {
+		return s.base.CouldHold(e.ID, []int{least}) || s.couldCome(e, least)
 	})
 }
 

@@ -152,8 +152,8 @@ func (q *jobQueue) part(room Room, id, name string) int64 {
 
 // mostOf is how much of a resource there is in all for a gang on the nodes that it could use, with what may come, and how much of
 // that the guarantees of other queues leave.
-func (c *cycle) mostOf(e *entry, name string) (all, left int64) {
-	_, all = c.base.Amount(name, e.ID, "")
+func (s *screening) mostOf(e *entry, name string) (all, left int64) {
+	_, all = s.base.Amount(name, e.ID, "")
 	all = bounded(all + e.mostToCome(name))
-	return all, max(all-c.state.promised(c.base, &e.Gang, name, e.queue), e.queue.Guarantee[name])
+	return all, max(all-s.state.promised(s.base, &e.Gang, name, e.queue), e.queue.Guarantee[name])
 }

@@ -194,12 +194,12 @@ func (s *clusterState) mostWith(e *entry, sizes elastic.Ladder, n int) int {
 
 // couldCome reports whether a gang would fit at a size if the cluster were empty and the nodes that could come were
 // there.
-func (c *cycle) couldCome(e *entry, size int) bool {
+func (s *screening) couldCome(e *entry, size int) bool {
 	if !e.mayAsk() {
 		return false
 	}
 	for _, shapes := range e.queue.choices() {
-		if c.atStart().withMost(e.queue, e.queue.ScaleUp.More, shapes).room.CouldHold(e.ID, []int{size}) {
+		if s.state.withMost(e.queue, e.queue.ScaleUp.More, shapes).room.CouldHold(e.ID, []int{size}) {
 			return true
 		}
 	}
@@ -215,13 +215,6 @@ func (e *entry) mostToCome(name string) int64 {
 		}
 	}
 	return most
-}
-
-// atStart is the cluster before the cycle.
-func (c *cycle) atStart() *clusterState {
-	s := *c.state
-	s.room = c.base
-	return &s
 }
 
 // soon are the ends that are sure, and those of ranks that leave, before nodes would come that a queue asks for now.
