@@ -112,17 +112,17 @@ func (c *cycle) sizeToAsk(e *entry, then *clusterState, sizes elastic.Ladder, le
 }
 
 // decideAsk is the verdict on a gang for which nodes are asked for. It reports false if the gang lacks none.
-func (c *cycle) decideAsk(e *entry, d *Decision) bool {
+func (v *verdicts) decideAsk(e *entry, d *Decision) bool {
 	ask := e.ask
 	switch {
 	case ask.Pause > 0:
-		d.Verdict, d.Message, d.LookAgain = ask.Verdict, c.lostMessage(e), c.now.Add(ask.Pause)
+		d.Verdict, d.Message, d.LookAgain = ask.Verdict, v.lostMessage(e), v.now.Add(ask.Pause)
 	case ask.Nodes == 0:
 		return false
 	default:
-		ask.Coming = min(c.coming, ask.Nodes)
-		c.coming -= ask.Coming
-		d.Verdict, d.Message, d.LookAgain = elastic.NodesRequested, c.askMessage(e), c.nextAge(e)
+		ask.Coming = min(v.coming, ask.Nodes)
+		v.coming -= ask.Coming
+		d.Verdict, d.Message, d.LookAgain = elastic.NodesRequested, v.askMessage(e), v.nextAge(e)
 		if e.awaits && e.Asked.Verdict.AwaitsNodes() {
 			d.Verdict = e.Asked.Verdict
 		}
@@ -132,7 +132,7 @@ func (c *cycle) decideAsk(e *entry, d *Decision) bool {
 }
 
 // askMessage says for how many nodes a gang waits.
-func (c *cycle) askMessage(e *entry) string {
+func (v *verdicts) askMessage(e *entry) string {
 	message := "waits for " + elastic.Several(e.ask.Nodes, "more node")
 	if e.ask.Size < e.Sizing.Size {
 		message += fmt.Sprintf(", to start with %d of %d brokers", e.ask.Size, e.Sizing.Size)
@@ -143,7 +143,7 @@ func (c *cycle) askMessage(e *entry) string {
 	if !e.awaits {
 		return message
 	}
-	asked := "asked " + ago(c.now.Sub(e.Asked.At))
+	asked := "asked " + ago(v.now.Sub(e.Asked.At))
 	switch {
 	case e.ask.Coming == 1:
 		asked += ", 1 is coming"
@@ -170,11 +170,11 @@ func ago(age time.Duration) string {
 }
 
 // nextAge is when the age of what was asked for a gang is told in other words; zero if nothing was.
-func (c *cycle) nextAge(e *entry) time.Time {
+func (v *verdicts) nextAge(e *entry) time.Time {
 	if !e.awaits {
 		return time.Time{}
 	}
-	age, unit := c.now.Sub(e.Asked.At), ages[0].unit
+	age, unit := v.now.Sub(e.Asked.At), ages[0].unit
 	for _, a := range ages {
 		if age >= a.unit {
 			unit = a.unit
@@ -192,12 +192,12 @@ var lostMessages = map[elastic.Verdict]string{
 }
 
 // lostMessage says why a gang asks for no nodes, and until when.
-func (c *cycle) lostMessage(e *entry) string {
+func (v *verdicts) lostMessage(e *entry) string {
 	message := fmt.Sprintf(lostMessages[e.ask.Verdict], elastic.Several(e.ask.Size, "broker"))
 	if e.ask.Message != "" {
 		message += ": " + e.ask.Message
 	}
-	return message + "; it asks again at " + c.now.Add(e.ask.Pause).UTC().Format(time.RFC3339)
+	return message + "; it asks again at " + v.now.Add(e.ask.Pause).UTC().Format(time.RFC3339)
 }
 
 // whyNoneCome says that not even the nodes that could come are enough for a gang that never fits; "" if its queue asks

@@ -14,17 +14,23 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
+// verdicts are what a cycle has decided, and says of each gang and queue.
+type verdicts struct {
+	*cycle
+	coming int // nodes that are not ready yet, and not counted for a gang
+}
+
 // result collects the decisions of the cycle.
-func (c *cycle) result() Result {
+func (v *verdicts) result() Result {
 	gangs := 0
-	for _, q := range c.queues {
+	for _, q := range v.queues {
 		gangs += len(q.all)
 	}
-	out := Result{Decisions: make([]Decision, 0, gangs), Growths: c.growths, Uses: c.uses(), LookAgain: c.growsAt}
-	for _, q := range c.queues {
+	out := Result{Decisions: make([]Decision, 0, gangs), Growths: v.growths, Uses: v.uses(), LookAgain: v.growsAt}
+	for _, q := range v.queues {
 		before := 0 // gangs ahead that can start
 		for i, e := range q.all {
-			d := c.decision(e, before)
+			d := v.decision(e, before)
 			d.Position = i + 1
 			if d.Verdict != elastic.Admitted && !d.Verdict.Refused() {
 				before++
@@ -35,7 +41,7 @@ func (c *cycle) result() Result {
 			}
 		}
 	}
-	for _, r := range c.runs {
+	for _, r := range v.runs {
 		switch {
 		case r.evicted:
 			out.Evictions = append(out.Evictions, Eviction{Gang: r.ID, Action: r.action, Taker: r.takerName(), Message: r.message(), Grace: r.queue.Grace})
@@ -117,10 +123,10 @@ func (e *entry) promised() time.Time {
 }
 
 // decision is the verdict on a gang; before is the number of gangs ahead of it.
-func (c *cycle) decision(e *entry, before int) Decision {
+func (v *verdicts) decision(e *entry, before int) Decision {
 	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Memory: e.Memory}
 	d.Promised = time.Time{}
-	if !c.settles.After(c.now) { // otherwise this cycle has planned nothing
+	if !v.settles.After(v.now) { // otherwise this cycle has planned nothing
 		d.Reserved = e.reserved
 	}
 	switch {
@@ -132,20 +138,20 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	case len(e.nodes) > 0:
 		d.Verdict, d.Action, d.Nodes, d.Memory = elastic.Admitted, e.action, e.nodes, Memory{Held: e.Held}
 		return d
-	case e.ask != nil && c.decideAsk(e, &d):
+	case e.ask != nil && v.decideAsk(e, &d):
 	case e.isHead:
-		c.decideHead(e, &d)
-	case c.limitOf(e) != noLimit:
-		d.Verdict, d.Message = elastic.UserLimit, e.userMessage(c.limitOf(e))
-	case e.holdsOutNow(c.now):
+		v.decideHead(e, &d)
+	case v.limitOf(e) != noLimit:
+		d.Verdict, d.Message = elastic.UserLimit, e.userMessage(v.limitOf(e))
+	case e.holdsOutNow(v.now):
 		d.Verdict, d.Message = elastic.WaitingForSize, fmt.Sprintf("holds out for %d brokers, with which it ends sooner", e.Held.For)
 	case e.BestEffort:
-		d.Verdict, d.Message = c.why(e)
+		d.Verdict, d.Message = v.why(e)
 	default:
 		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)+expectedBy(e.promised())
 	}
-	times := []time.Time{d.LookAgain, e.fullUntil, e.takesAt, e.Taken.Pause, e.promised(), c.asksUntil(e)}
-	d.LookAgain = elastic.Earliest(slices.DeleteFunc(times, func(at time.Time) bool { return !at.After(c.now) })...)
+	times := []time.Time{d.LookAgain, e.fullUntil, e.takesAt, e.Taken.Pause, e.promised(), v.asksUntil(e)}
+	d.LookAgain = elastic.Earliest(slices.DeleteFunc(times, func(at time.Time) bool { return !at.After(v.now) })...)
 	return d
 }
 
@@ -169,42 +175,42 @@ func expectedBy(start time.Time) string {
 }
 
 // headLooksAt is when time alone may change what becomes of those behind a head; zero if it does not.
-func (c *cycle) headLooksAt(e *entry) (at time.Time) {
+func (v *verdicts) headLooksAt(e *entry) (at time.Time) {
 	if e.score != nil && len(e.queue.waiting) > 1 {
-		at = c.now.Add(scoreLook)
+		at = v.now.Add(scoreLook)
 	}
 	if e.queue.next == len(e.queue.waiting) {
 		return at
 	}
-	if c.settles.After(c.now) {
-		at = elastic.Earliest(at, c.settles)
+	if v.settles.After(v.now) {
+		at = elastic.Earliest(at, v.settles)
 	}
-	if patient := e.patient(); e.queue.Backfill == NoBackfill && patient.After(c.now) {
+	if patient := e.patient(); e.queue.Backfill == NoBackfill && patient.After(v.now) {
 		at = elastic.Earliest(at, patient)
 	}
 	return at
 }
 
 // decideHead is the verdict on the head of a queue.
-func (c *cycle) decideHead(e *entry, d *Decision) {
+func (v *verdicts) decideHead(e *entry, d *Decision) {
 	d.Head = true
 	// It would fit at a smaller size, unless its queue is full at that size, too.
-	d.Verdict, d.Message = c.why(e)
+	d.Verdict, d.Message = v.why(e)
 	if room := d.Verdict == elastic.NoRoom || d.Verdict == elastic.QueueFull && !e.overCapacity; e.holdsOut && room {
 		d.Verdict, d.Message = elastic.WaitingForSize, "holds out for its full size: "+d.Message
 	}
-	d.LookAgain = c.headLooksAt(e)
-	for _, r := range c.reservations {
+	d.LookAgain = v.headLooksAt(e)
+	for _, r := range v.reservations {
 		if r.head != e || !r.fits {
 			continue
 		}
-		if c.heads()[0] == e { // others may get the same nodes as the first
+		if v.heads()[0] == e { // others may get the same nodes as the first
 			d.Promised = r.promised()
 		}
 		d.Message += expectedBy(d.Promised)
-		d.LookAgain = elastic.Earliest(d.LookAgain, r.looksAt(c.now))
+		d.LookAgain = elastic.Earliest(d.LookAgain, r.looksAt(v.now))
 	}
-	if pause := e.Taken.Pause; pause.After(c.now) {
+	if pause := e.Taken.Pause; pause.After(v.now) {
 		d.Message += fmt.Sprintf("; others got the nodes that were freed for it, %d times: no more are taken before %s", e.Taken.Lost, pause.UTC().Format(time.RFC3339))
 	}
 }
@@ -219,24 +225,24 @@ func (e *entry) wholly(name string) string {
 
 // why says what keeps a gang from starting: its queue, guarantees of other queues, nodes, or a
 // gang with a reservation.
-func (c *cycle) why(e *entry) (elastic.Verdict, string) {
+func (v *verdicts) why(e *entry) (elastic.Verdict, string) {
 	q, least := e.queue, e.least()
-	used := c.state.all(q)
+	used := v.state.all(q)
 	for _, name := range sorted(q.Capacity) {
 		if need := times(e.Requests[name], least); need > 0 && used[name]+need > q.Capacity[name] {
-			return elastic.QueueFull, fmt.Sprintf("needs %s%s, and jobs of queue %s have %s of its %s", c.amount(name, need), e.wholly(name), q.Name, c.amount(name, used[name]), c.amount(name, q.Capacity[name]))
+			return elastic.QueueFull, fmt.Sprintf("needs %s%s, and jobs of queue %s have %s of its %s", v.amount(name, need), e.wholly(name), q.Name, v.amount(name, used[name]), v.amount(name, q.Capacity[name]))
 		}
 	}
-	for _, name := range c.state.guaranteed {
-		need, free := times(e.Requests[name], least), c.state.free(&e.Gang, name)
-		if kept := c.state.keptFrom(&e.Gang, q, name, free-need); need > 0 && need <= free && need > free-kept && c.state.withinGuarantees(&e.Gang, q, least) < least {
-			return elastic.NoRoom, fmt.Sprintf("needs %s%s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, free), c.amount(name, min(kept, free)))
+	for _, name := range v.state.guaranteed {
+		need, free := times(e.Requests[name], least), v.state.free(&e.Gang, name)
+		if kept := v.state.keptFrom(&e.Gang, q, name, free-need); need > 0 && need <= free && need > free-kept && v.state.withinGuarantees(&e.Gang, q, least) < least {
+			return elastic.NoRoom, fmt.Sprintf("needs %s%s: %s free, of which %s are guaranteed to other queues", v.amount(name, need), e.wholly(name), v.amount(name, free), v.amount(name, min(kept, free)))
 		}
 	}
-	if why := c.state.room.Why(e.ID, []int{least}); why != "" {
+	if why := v.state.room.Why(e.ID, []int{least}); why != "" {
 		return elastic.NoRoom, why
 	}
-	for _, r := range c.reservations {
+	for _, r := range v.reservations {
 		if r.head != e && r.binds(e) {
 			return elastic.NoRoom, fmt.Sprintf("leaves room for %s, which waits longer", r.head.toldTo(e.Name))
 		}

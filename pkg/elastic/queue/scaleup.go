@@ -99,11 +99,11 @@ func (c *cycle) lost(e *entry) elastic.Verdict {
 }
 
 // asksUntil is when time alone changes what is asked for a gang, or kept for it; zero if it does not.
-func (c *cycle) asksUntil(e *entry) time.Time {
+func (v *verdicts) asksUntil(e *entry) time.Time {
 	switch {
 	case e.awaits:
 		until := e.Asked.At.Add(e.queue.ScaleUp.Timeout)
-		if overdue := c.overdue(e); overdue.After(c.now) {
+		if overdue := v.overdue(e); overdue.After(v.now) {
 			until = elastic.Earliest(until, overdue)
 		}
 		return until

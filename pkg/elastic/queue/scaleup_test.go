@@ -300,7 +300,7 @@ func TestMessagesAboutNodes(t *testing.T) {
 
 // An age is told in the same words until the time at which it is told in others.
 func TestAges(t *testing.T) {
-	c, e := &cycle{}, &entry{awaits: true, Gang: Gang{Asked: &Asked{At: noon}}}
+	c, e := verdicts{cycle: &cycle{}}, &entry{awaits: true, Gang: Gang{Asked: &Asked{At: noon}}}
 	words := 0
 	for c.now = noon; c.now.Before(noon.Add(5 * time.Hour)); {
 		next, said := c.nextAge(e), ago(c.now.Sub(noon))

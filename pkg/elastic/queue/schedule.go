@@ -37,7 +37,7 @@ func Schedule(s Snapshot, room Room, now time.Time) Result {
 	c.grow()
 	c.askForNodes()
 	c.putOff(s.Unmade, s.MostUnmade)
-	return c.result()
+	return (&verdicts{c, s.Coming}).result()
 }
 
 // cycle is one call of Schedule.
@@ -64,10 +64,8 @@ type cycle struct {
 	// end has changed.
 	forecasts []*forecast
 	// plain is the profile without reservations; nil until needed.
-	plain *profile
-	// coming are the nodes that are not ready yet, and not counted for a gang; the last node came at cameLast.
-	coming   int
-	cameLast time.Time
+	plain    *profile
+	cameLast time.Time // when the last node was made
 	// growsAt is when it will be worth a restart to grow a gang; zero if that is not known.
 	growsAt time.Time
 	amount  func(name string, amount int64) string
@@ -173,7 +171,7 @@ func (e *entry) wants() int {
 func (q *jobQueue) weight() float64 { return float64(max(q.Weight, 1)) }
 
 func newCycle(s Snapshot, room Room, now time.Time) *cycle {
-	c := &cycle{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, coming: s.Coming, cameLast: s.CameLast, amount: s.Amount}
+	c := &cycle{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, cameLast: s.CameLast, amount: s.Amount}
 	if c.amount == nil {
 		c.amount = func(name string, amount int64) string { return fmt.Sprintf("%d %s", amount, name) }
 	}

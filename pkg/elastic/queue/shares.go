@@ -187,19 +187,19 @@ func (c *cycle) blockedFor(q *jobQueue) time.Duration {
 }
 
 // uses are what the queues have after the cycle.
-func (c *cycle) uses() []Use {
-	after := c.state.snapshot()
-	for _, e := range c.admitted {
+func (v *verdicts) uses() []Use {
+	after := v.state.snapshot()
+	for _, e := range v.admitted {
 		if e.isPutOff {
 			after.unplace(e, len(e.nodes))
 		}
 	}
 	var uses []Use
-	for _, q := range c.queues {
+	for _, q := range v.queues {
 		if q.known {
 			use := Use{Queue: q.Name, Used: after.all(q), Share: after.shareOf(q), Deserved: q.deserved}
 			if q.Users.HalfLife > 0 {
-				use.Users = c.userUses(q, after)
+				use.Users = v.userUses(q, after)
 			}
 			uses = append(uses, use)
 		}

@@ -164,8 +164,8 @@ func (e *entry) tooManyForUser() string {
 }
 
 // userUses are what the users of a queue have after the cycle, by name.
-func (c *cycle) userUses(q *jobQueue, after *clusterState) []UserUse {
-	has, pending := c.holdings(q), map[string]int{}
+func (v *verdicts) userUses(q *jobQueue, after *clusterState) []UserUse {
+	has, pending := v.holdings(q), map[string]int{}
 	for _, e := range q.all {
 		if len(e.nodes) == 0 || e.isPutOff {
 			pending[e.User]++
