@@ -78,36 +78,43 @@ func (c *cycle) bestEffort() {
 	c.renewBroken()
 }
 
+// growing gives running gangs nodes.
+type growing struct {
+	*cycle
+	growths []Growth
+	at      time.Time // when it will be worth a restart to grow a gang; zero if that is not known
+}
+
 // grow gives running gangs nodes that no waiting gang could use.
-func (c *cycle) grow() {
-	runs := slices.DeleteFunc(slices.Clone(c.runs), func(r *run) bool { return !r.mayGrow() })
-	if len(runs) == 0 || !c.keep() {
+func (g *growing) grow() {
+	runs := slices.DeleteFunc(slices.Clone(g.runs), func(r *run) bool { return !r.mayGrow() })
+	if len(runs) == 0 || !g.keep() {
 		return
 	}
 	slices.SortFunc(runs, func(a, b *run) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
 	for _, r := range runs {
-		c.growOne(r)
+		g.growOne(r)
 	}
 }
 
 // keep keeps growth off all nodes that waiting gangs could use, also once these nodes are empty. So
 // growth delays no gang that waits for nodes. It reports false if a waiting gang depends on
 // guarantees: what the gang has to leave to others also depends on what is free on other nodes.
-func (c *cycle) keep() bool {
+func (g *growing) keep() bool {
 	kept := map[string]bool{} // by class
-	for _, q := range c.queues {
+	for _, q := range g.queues {
 		for _, e := range q.all {
-			if e.verdict != "" || len(e.nodes) > 0 || e.overCapacity && !e.Taken.waits() || c.limitOf(e) != noLimit {
+			if e.verdict != "" || len(e.nodes) > 0 || e.overCapacity && !e.Taken.waits() || g.limitOf(e) != noLimit {
 				continue
 			}
-			if slices.ContainsFunc(c.queues, func(other *jobQueue) bool { return other != q && other.guarantees(e.Requests) }) {
+			if slices.ContainsFunc(g.queues, func(other *jobQueue) bool { return other != q && other.guarantees(e.Requests) }) {
 				return false
 			}
 			if !kept[e.class] {
 				kept[e.class] = true
-				c.state.room.Keep(e.ID)
+				g.state.room.Keep(e.ID)
 			}
 		}
 	}
@@ -140,40 +147,40 @@ func (r *run) usesUp(e *entry) bool {
 // worthRestart reports whether a gang ends sooner with more ranks, although its command stands still while it is run
 // again with them. One of which nothing is known runs for as long again as it has run (Harchol-Balter and Downey 1997).
 // Once the user has set a size, it is had as soon as all of its nodes are free.
-func (c *cycle) worthRestart(r *run, more int) bool {
+func (g *growing) worthRestart(r *run, more int) bool {
 	has := len(r.Ranks)
 	if r.RestartCost == 0 || r.Sought && has+more >= r.Sizing.Size {
 		return true
 	}
-	age := c.now.Sub(r.Began)
+	age := g.now.Sub(r.Began)
 	left := corrected(age, r.runs(has)) - age
 	if !r.End.IsZero() {
-		left = min(left, r.End.Sub(c.now))
+		left = min(left, r.End.Sub(g.now))
 	}
 	costs := time.Duration(times(int64(r.RestartCost), has+more)) / time.Duration(more)
-	if at := r.Began.Add(max(late(r.runs(has)), costs) + 1); at.After(c.now) { // it runs for as long again
-		c.growsAt = elastic.Earliest(c.growsAt, at)
+	if at := r.Began.Add(max(late(r.runs(has)), costs) + 1); at.After(g.now) { // it runs for as long again
+		g.at = elastic.Earliest(g.at, at)
 	}
 	return left > costs
 }
 
 // growOne gives a gang all free nodes, up to a size that it may have.
-func (c *cycle) growOne(r *run) {
+func (g *growing) growOne(r *run) {
 	has := len(r.Ranks)
-	want := c.state.allowed(&r.Gang, r.user, 0, max(r.Max-has, 0))
+	want := g.state.allowed(&r.Gang, r.user, 0, max(r.Max-has, 0))
 	if want == 0 {
 		return
 	}
-	got := len(c.state.room.Snapshot().Grow(r.ID, want))
+	got := len(g.state.room.Snapshot().Grow(r.ID, want))
 	if has+got < r.Sizing.Size {
 		got = r.Sizing.LargestWithin(has+got) - has
 	}
-	if got <= 0 || !c.worthRestart(r, got) {
+	if got <= 0 || !g.worthRestart(r, got) {
 		return
 	}
-	if grown := c.state.room.Grow(r.ID, got); len(grown) > 0 {
-		c.state.add(r.user, r.needs, 0, len(grown))
+	if grown := g.state.room.Grow(r.ID, got); len(grown) > 0 {
+		g.state.add(r.user, r.needs, 0, len(grown))
 		r.grows = len(grown)
-		c.growths = append(c.growths, Growth{Gang: r.ID, Pods: grown})
+		g.growths = append(g.growths, Growth{Gang: r.ID, Pods: grown})
 	}
 }

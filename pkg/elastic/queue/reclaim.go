@@ -129,14 +129,12 @@ func (p *pool) update(c *preemptor) {
 
 // covers reports whether the guarantee of a queue covers all that it uses of what pods request.
 func (q *jobQueue) covers(used, requests Resources) bool {
-	some := false
 	for name, guarantee := range q.Guarantee {
 		if requests[name] > 0 && used[name] > guarantee {
 			return false
 		}
-		some = some || requests[name] > 0 && guarantee > 0
 	}
-	return some
+	return q.guarantees(requests)
 }
 
 // keepsShare reports whether a queue keeps its deserved share without n pods of a gang.

@@ -26,7 +26,7 @@ func (v *verdicts) result() Result {
 	for _, q := range v.queues {
 		gangs += len(q.all)
 	}
-	out := Result{Decisions: make([]Decision, 0, gangs), Growths: v.growths, Uses: v.uses(), LookAgain: v.growsAt}
+	out := Result{Decisions: make([]Decision, 0, gangs), Uses: v.uses()}
 	for _, q := range v.queues {
 		before := 0 // gangs ahead that can start
 		for i, e := range q.all {

@@ -34,10 +34,13 @@ func Schedule(s Snapshot, room Room, now time.Time) Result {
 	c.resize()
 	c.holdOut()
 	c.bestEffort()
-	c.grow()
+	g := growing{cycle: c}
+	g.grow()
 	c.askForNodes()
 	c.putOff(s.Unmade, s.MostUnmade)
-	return (&verdicts{c, s.Coming}).result()
+	out := (&verdicts{c, s.Coming}).result()
+	out.Growths, out.LookAgain = g.growths, g.at
+	return out
 }
 
 // cycle is one call of Schedule.
@@ -58,17 +61,14 @@ type cycle struct {
 	// broken are those of the reservations that are to be made again.
 	broken []*reservation
 	// atMost bounds the number of pods that fit, by class: room only shrinks.
-	atMost  map[string]int
-	growths []Growth
+	atMost map[string]int
 	// forecasts are the state ahead: by all ends, and by those that are sure; nil until needed, and once the state or an
 	// end has changed.
 	forecasts []*forecast
 	// plain is the profile without reservations; nil until needed.
 	plain    *profile
 	cameLast time.Time // when the last node was made
-	// growsAt is when it will be worth a restart to grow a gang; zero if that is not known.
-	growsAt time.Time
-	amount  func(name string, amount int64) string
+	amount   func(name string, amount int64) string
 }
 
 // jobQueue is a queue with its waiting gangs.
