@@ -12,58 +12,65 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
+// asking asks an autoscaler for nodes.
+type asking struct {
+	*cycle
+	then *clusterState // the cluster once gangs have started for which nodes were asked for
+	left int           // how many further nodes the queue may ask for
+}
+
 // askForNodes asks for nodes for the gangs of each queue that do not fit now, and would not soon by known ends: from
 // the head on, as many as the queue may wait for.
 func (c *cycle) askForNodes() {
 	queues := slices.Clone(c.queues)
 	slices.SortFunc(queues, c.goesBefore)
-	then := c.state
+	a := asking{cycle: c, then: c.state}
 	for _, q := range queues {
 		if q.ScaleUp != nil && len(q.heads) > 0 {
-			then = c.askIn(q, then.after(c.soon(q)))
+			a.then, a.left = a.then.after(c.soon(q)), q.ScaleUp.More
+			a.askIn(q)
 		}
 	}
 }
 
-// askIn asks for nodes for the gangs of a queue, and returns the cluster once these have started. A gang for which all
-// that could come is too little now, because others have to end as well, keeps none from asking. One for which it is too
-// little beside what was asked for gangs before it does, so that it is not passed for ever.
-func (c *cycle) askIn(q *jobQueue, then *clusterState) *clusterState {
-	left, tooLarge := q.ScaleUp.More, map[string]int{} // the smallest size, by class
+// askIn asks for nodes for the gangs of a queue. A gang for which all that could come is too little now, because others
+// have to end as well, keeps none from asking. One for which it is too little beside what was asked for gangs before it
+// does, so that it is not passed for ever.
+func (a *asking) askIn(q *jobQueue) {
+	tooLarge := map[string]int{} // the smallest size, by class
 	for _, e := range q.waiting {
-		if least, known := tooLarge[e.class]; known && e.least() >= least || !c.lacksOnlyNodes(e, then, left) {
+		if least, known := tooLarge[e.class]; known && e.least() >= least || !a.lacksOnlyNodes(e) {
 			continue
 		}
-		ask, sizes := c.nextAsk(e)
+		ask, sizes := a.nextAsk(e)
 		switch {
 		case ask.Pause > 0:
 			e.ask = ask
 			continue
-		case !e.awaits && then.fits(e, e.least()) >= e.least(): // it waits for its turn, or for known ends
-			then = then.placed(e, e.least())
+		case !e.awaits && a.then.fits(e, e.least()) >= e.least(): // it waits for its turn, or for known ends
+			a.then = a.then.placed(e, e.least())
 			continue
 		case !e.awaits:
-			ask.Size, e.apart = c.sizeToAsk(e, then, sizes, left)
+			ask.Size, e.apart = a.sizeToAsk(e, sizes)
 		}
-		after, nodes := then.bring(e, ask.Size, left)
+		after, nodes := a.then.bring(e, ask.Size, a.left)
 		if ask.Size == 0 || after == nil {
-			if left < q.ScaleUp.More {
-				return then
+			if a.left < q.ScaleUp.More {
+				return
 			}
 			tooLarge[e.class] = e.least()
 			continue
 		}
 		ask.Apart, ask.Nodes, e.ask = e.apart, nodes, ask
-		then, left = after.placed(e, ask.Size), left-nodes
+		a.then, a.left = after.placed(e, ask.Size), a.left-nodes
 	}
-	return then
 }
 
 // lacksOnlyNodes reports whether a gang waits for nothing but nodes, which were asked for, or of which so many are left to
 // ask for.
-func (c *cycle) lacksOnlyNodes(e *entry, then *clusterState, left int) bool {
+func (a *asking) lacksOnlyNodes(e *entry) bool {
 	least := e.allowed.Least()
-	return (left > 0 || e.awaits) && len(e.nodes) == 0 && e.mayAsk() && c.limitOf(e) == noLimit && then.withinCapacity(e.queue, e.Requests, then.withinUser(e.user, 1, least)) >= least
+	return (a.left > 0 || e.awaits) && len(e.nodes) == 0 && e.mayAsk() && a.limitOf(e) == noLimit && a.then.withinCapacity(e.queue, e.Requests, a.then.withinUser(e.user, 1, least)) >= least
 }
 
 // placed is the cluster with a gang at a size.
@@ -76,7 +83,7 @@ func (s *clusterState) placed(e *entry, size int) *clusterState {
 // nextAsk is what is asked for a gang that lacks nodes, as far as it follows from what was asked before, and the sizes
 // for which to ask. If the nodes did not come, the gang asks for half, and after its smallest size for nothing for some
 // time.
-func (c *cycle) nextAsk(e *entry) (*Ask, elastic.Ladder) {
+func (a *asking) nextAsk(e *entry) (*Ask, elastic.Ladder) {
 	was := e.Asked
 	if was == nil {
 		return &Ask{Gang: e.ID, Attempt: 1}, e.allowed
@@ -85,15 +92,15 @@ func (c *cycle) nextAsk(e *entry) (*Ask, elastic.Ladder) {
 	switch {
 	case e.awaits:
 		return same, e.sizes
-	case was.Until.After(c.now):
-		same.Pause = was.Until.Sub(c.now)
+	case was.Until.After(a.now):
+		same.Pause = was.Until.Sub(a.now)
 		return same, e.sizes
 	case !was.Until.IsZero():
 		return &Ask{Gang: e.ID, Attempt: was.Attempt + 1, Pauses: was.Pauses + 1}, e.allowed.UpTo(was.Size)
 	case was.Size > e.allowed.Least():
 		return &Ask{Gang: e.ID, Attempt: was.Attempt + 1, Pauses: was.Pauses}, e.allowed.UpTo(was.Size / 2)
 	}
-	same.Verdict, same.Pause = c.lost(e), longestPause
+	same.Verdict, same.Pause = a.lost(e), longestPause
 	if was.Pauses < 16 {
 		same.Pause = min(e.queue.ScaleUp.Cooldown<<was.Pauses, longestPause)
 	}
@@ -102,13 +109,13 @@ func (c *cycle) nextAsk(e *entry) (*Ask, elastic.Ladder) {
 
 // sizeToAsk is the largest of some sizes of a gang that fits with the nodes that could come; 0 if none does. If the pods
 // want a node each, apart is true unless that is at the cost of the size.
-func (c *cycle) sizeToAsk(e *entry, then *clusterState, sizes elastic.Ladder, left int) (size int, apart bool) {
-	size = then.mostWith(e, sizes, left)
+func (a *asking) sizeToAsk(e *entry, sizes elastic.Ladder) (size int, apart bool) {
+	size = a.then.mostWith(e, sizes, a.left)
 	if size == 0 || !e.Distinct && !e.Exclusive {
 		return size, false
 	}
 	e.apart = true
-	return size, then.mostWith(e, sizes, left) >= size
+	return size, a.then.mostWith(e, sizes, a.left) >= size
 }
 
 // decideAsk is the verdict on a gang for which nodes are asked for. It reports false if the gang lacks none.

@@ -27,10 +27,7 @@ func (c *cycle) enqueue() {
 		}
 		c.takeTurns(q)
 		for _, e := range q.all {
-			if e.verdict != "" {
-				continue
-			}
-			if e.place = len(q.waiting); !e.BestEffort {
+			if e.place = len(q.waiting); e.verdict == "" && !e.BestEffort {
 				q.waiting = append(q.waiting, e)
 			}
 		}
