@@ -75,13 +75,7 @@ func (c *cycle) expectedEnds() []expectedEnd { return c.ahead().ends }
 
 // byTime orders ends. Of those at the same time the ends that are sure come first.
 func byTime(a, b expectedEnd) int {
-	sure := func(e *expectedEnd) int {
-		if e.sure {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Or(a.at.Compare(b.at), cmp.Compare(sure(&a), sure(&b)), a.began.Compare(b.began))
+	return cmp.Or(a.at.Compare(b.at), compare(b.sure, a.sure), a.began.Compare(b.began))
 }
 
 // endOf is the end of a gang that starts now at a size.

@@ -131,28 +131,13 @@ func (c *cycle) nextQueue() *jobQueue {
 // longer than its patience, the longest wait before others, and then one for whose next gang others gave up nodes.
 // Otherwise another queue would take the kept room the moment it becomes free.
 func (c *cycle) goesBefore(a, b *jobQueue) int {
-	if byPriority := cmp.Compare(b.Priority, a.Priority); byPriority != 0 {
-		return byPriority
-	}
-	if byPromise := compare(b.isPromised(), a.isPromised()); byPromise != 0 {
-		return byPromise
-	}
-	waitsA, waitsB := c.blockedFor(a), c.blockedFor(b)
-	if lateA, lateB := waitsA > a.Patience, waitsB > b.Patience; lateA || lateB {
-		if !lateA {
-			return 1
-		}
-		if !lateB {
-			return -1
-		}
-		if waitsA != waitsB {
-			return cmp.Compare(waitsB, waitsA)
-		}
-	}
 	return cmp.Or(
+		cmp.Compare(b.Priority, a.Priority),
+		compare(b.isPromised(), a.isPromised()),
+		cmp.Compare(b.lateFor(c.now), a.lateFor(c.now)),
 		compare(b.awaitsTaken(), a.awaitsTaken()),
 		cmp.Compare(c.state.shareOf(a)/a.weight(), c.state.shareOf(b)/b.weight()),
-		cmp.Compare(waitsB, waitsA),
+		cmp.Compare(b.blockedFor(c.now), a.blockedFor(c.now)),
 		cmp.Compare(a.Name, b.Name),
 	)
 }
@@ -179,11 +164,19 @@ func (q *jobQueue) awaitsTaken() bool {
 }
 
 // blockedFor is how long the next gang of a queue has been blocked.
-func (c *cycle) blockedFor(q *jobQueue) time.Duration {
+func (q *jobQueue) blockedFor(now time.Time) time.Duration {
 	if q.next >= len(q.waiting) || q.waiting[q.next].Blocked.IsZero() {
 		return 0
 	}
-	return c.now.Sub(q.waiting[q.next].Blocked)
+	return now.Sub(q.waiting[q.next].Blocked)
+}
+
+// lateFor is blockedFor once that is longer than the patience of the queue.
+func (q *jobQueue) lateFor(now time.Time) time.Duration {
+	if blocked := q.blockedFor(now); blocked > q.Patience {
+		return blocked
+	}
+	return 0
 }
 
 // uses are what the queues have after the cycle.
