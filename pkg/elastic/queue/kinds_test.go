@@ -150,6 +150,16 @@ func TestGuaranteesOfKinds(t *testing.T) {
 				wait(with(gang("a", 2, 1), research)).on(0, 8, "p").on(0, 4, "a", anyGang), second: 100,
 			want: "a TooLargeForQueue",
 		},
+		"is an amount: others take nodes that they could leave": {
+			cluster: newCluster(8, guaranteed("prod", 4), queue("research", func(q *Queue) { q.Priority = 1 })).
+				wait(with(gang("g", 4, 1), research), with(gang("a", 4, 1), prod)).on(0, 4, "a", anyGang), second: 100,
+			want: "a NoRoom, g Admitted 4",
+		},
+		"is had by what others give back": {
+			cluster: newCluster(8, guaranteed("prod", 4), shared).run(with(gang("g", 4, 0), third), 4, 0).
+				wait(with(gang("a", 4, 1), prod)).on(0, 4, "a", anyGang), second: 100,
+			want: "a NoRoom, g is evicted (reclaim)",
+		},
 		"is no part of nodes for those that it lets start": {
 			cluster: newCluster(8, guaranteed("prod", 6), easy("research"), shared).on(4, 8, "p").run(with(gang("p", 1, 0), prod), 1, 0).on(0, 2, "y1", "y2").
 				run(with(gang("y1", 1, 0), third), 1, 0).run(with(gang("y2", 1, 0), third), 1, 1).
