@@ -14,16 +14,22 @@ import (
 
 // BenchmarkLarge measures a cycle of a large cluster: 10,000 nodes of which 600 are free, 3,900 gangs that run, half of them
 // malleable, and 5,000 that wait in 40 queues. The head of each queue wants more than what is free, and preempts others or
-// does not.
+// does not. More than what is free may be guaranteed to some queues.
 func BenchmarkLarge(b *testing.B) {
 	for _, backfill := range []queue.Backfill{queue.EASY, queue.Conservative} {
-		for priority, name := range []string{"waits", "preempts"} {
+		for name, of := range map[string]struct {
+			priority   int32
+			guaranteed int // queues
+		}{"waits": {0, 0}, "preempts": {1, 0}, "guaranteed": {0, 10}} {
 			b.Run(fmt.Sprintf("%s/%s", backfill, name), func(b *testing.B) {
-				s := large(b, backfill, int32(priority))
+				s := large(b, backfill, of.priority)
+				for i := range of.guaranteed {
+					s.Queues[i].Guarantee = queue.Resources{"cpu": 300 * sceneRequests["cpu"]}
+				}
 				room := s.room()
 				for b.Loop() {
 					got := queue.Schedule(s.Snapshot, room, fixture.Noon)
-					if (len(got.Evictions) > 0) != (priority > 0) {
+					if (len(got.Evictions) > 0) != (of.priority > 0) {
 						b.Fatalf("%d are evicted", len(got.Evictions))
 					}
 				}

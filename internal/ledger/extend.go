@@ -113,7 +113,7 @@ func (r *room) With(name string, nodes []int) queue.Room {
 		base = r.extended
 	}
 	with := base.snapshot()
-	with.added = maps.Clone(with.added)
+	with.added, with.kinds, with.amounts = maps.Clone(with.added), newKinds(), map[amountOf]amount{}
 	a := with.added[name]
 	a.absent.Nodes = nil
 	for shape, n := range nodes {

@@ -61,7 +61,6 @@ type request struct {
 	fluxion.Gang
 	domains *domains // nil for a gang that may be anywhere
 	ask     state.Ask
-	reach   *reach // nil until it is looked for
 }
 
 // room is a queue.Room on a graph of its own.
@@ -79,9 +78,13 @@ type room struct {
 	leftovers map[string]fluxion.Resources
 	// added are the nodes of the graph that could come, by queue.
 	added map[string]addition
-	// extended is a copy with all that could come for a queue, until the room changes; nil until needed.
+	// kinds are the nodes that gangs could use. Snapshots share them.
+	kinds *kinds
+	// extended is a copy with all that could come for a queue, until the room changes; nil until needed. So long the amounts hold
+	// that were asked about.
 	extended    *room
 	extendedFor string
+	amounts     map[amountOf]amount
 }
 
 // Room is what is free now, for requests by ID: of waiting gangs, and of running gangs that can grow
@@ -101,7 +104,7 @@ func (l *Ledger) room(askOf func(id string) (state.Ask, bool)) (*room, error) {
 	}
 	r := &room{
 		layout: &l.layout, graph: graph.Snapshot(), askOf: askOf, requests: map[string]*request{}, earlier: l.withAway(),
-		leftovers: map[string]fluxion.Resources{},
+		leftovers: map[string]fluxion.Resources{}, kinds: newKinds(), amounts: map[amountOf]amount{},
 	}
 	for uid, a := range l.accounts {
 		if a.promise == nil {
@@ -232,7 +235,7 @@ func (r *room) Place(id string, sizes []int) []string {
 	} else {
 		placement, _ = r.graph.MatchGang(gang.Gang)
 	}
-	if r.extended = nil; len(placement.Nodes) == 0 || r.graph.Take(gang.Gang, placement) != nil {
+	if r.changes(); len(placement.Nodes) == 0 || r.graph.Take(gang.Gang, placement) != nil {
 		return nil
 	}
 	return placement.Nodes
@@ -245,7 +248,7 @@ func (r *room) leave(id string) bool {
 	if len(pods) == 0 {
 		return true
 	}
-	r.extended = nil
+	r.changes()
 	requests, ok := r.leftovers[id]
 	if !ok || r.graph.Release(id) != nil {
 		return false
@@ -282,7 +285,7 @@ func (r *room) CouldHoldBeside(id string, sizes []int, others []string) bool {
 	}
 	gang.Pods.Infeasible = slices.Clip(gang.Pods.Infeasible)
 	for _, other := range others {
-		gang.Pods.Infeasible = append(gang.Pods.Infeasible, fluxion.Exclusion{Reason: "kept for others", Nodes: r.usable(other)})
+		gang.Pods.Infeasible = append(gang.Pods.Infeasible, fluxion.Exclusion{Reason: "kept for others", Nodes: r.reach(other).usable.Bitmap})
 	}
 	return r.layout.couldHoldInOne(r.graph, gang.Gang, &gang.ask, sizes)
 }
@@ -311,7 +314,7 @@ func (r *room) Why(id string, sizes []int) string {
 }
 
 func (r *room) Grow(id string, n int) []elastic.Pod {
-	r.extended = nil
+	r.changes()
 	gang, ok := r.complete(id)
 	if !ok {
 		return nil
@@ -347,7 +350,7 @@ func (r *room) complete(id string) (request, bool) {
 
 // Keep also keeps the nodes that a gang avoids: it may use them later.
 func (r *room) Keep(id string) {
-	if nodes := r.usable(id); len(nodes) > 0 {
+	if nodes := r.reach(id).usable.Bitmap; len(nodes) > 0 {
 		r.kept = append(slices.Clip(r.kept), fluxion.Exclusion{Reason: "kept for others", Nodes: nodes})
 	}
 }
@@ -357,7 +360,7 @@ func (r *room) Victims(id string, n int, taker string) []int {
 }
 
 func (r *room) Shrink(id string, ranks []int) {
-	r.extended = nil
+	r.changes()
 	for _, rank := range ranks {
 		if rank > 0 {
 			_ = r.graph.Free(id, rank) // no error matters: the rank may hold nothing
@@ -366,9 +369,12 @@ func (r *room) Shrink(id string, ranks []int) {
 }
 
 func (r *room) Release(id string) {
-	r.extended = nil
+	r.changes()
 	_ = r.graph.Release(id) // the gang may hold nothing
 }
+
+// changes forgets what was found out of the nodes that are free.
+func (r *room) changes() { r.extended, r.amounts = nil, map[amountOf]amount{} }
 
 func (r *room) Snapshot() queue.Room { return r.snapshot() }
 

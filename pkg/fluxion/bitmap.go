@@ -45,6 +45,17 @@ func (b Bitmap) Without(other Bitmap) Bitmap {
 	return left
 }
 
+// add adds the nodes of a word, from the first node on.
+func (b *Bitmap) add(first int32, nodes uint64) {
+	word, shift := int(first/64), uint(first%64)
+	for i, part := range [...]uint64{nodes << shift, nodes >> (64 - shift)} {
+		if part != 0 {
+			*b = append(*b, make(Bitmap, max(word+i+1-len(*b), 0))...)
+			(*b)[word+i] |= part
+		}
+	}
+}
+
 // window is the part of the set from the first node on, as one word.
 func (b Bitmap) window(first int32) uint64 {
 	word, shift := int(first/64), uint(first%64)

@@ -287,6 +287,13 @@ func TestBitmap(t *testing.T) {
 				t.Fatalf("the window from %d has bit %d %v, want %v", first, i, in, want[first+i])
 			}
 		}
+		more := random.Uint64() & random.Uint64()
+		b.add(int32(first), more)
+		for i := range 500 {
+			if added := i >= first && more>>(i-first)&1 == 1; b.Has(i) != (want[i] || added) {
+				t.Fatalf("%b from %d: the set has %d: %t", more, first, i, b.Has(i))
+			}
+		}
 	}
 }
 

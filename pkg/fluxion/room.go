@@ -52,9 +52,7 @@ func (g *Graph) Usable(gang Gang) Bitmap {
 	m.gather(m.empty)
 	nodes := Bitmap{}
 	for i := range m.cells {
-		for node := range eachBit(m.cells[i].nodes) {
-			nodes.Set(int(m.first[m.cells[i].page] + node))
-		}
+		nodes.add(m.first[m.cells[i].page], m.cells[i].nodes)
 	}
 	return nodes
 }
