@@ -13,6 +13,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
@@ -41,8 +42,9 @@ func TestKinds(t *testing.T) {
 		{"uid-one", "", 0, 8000},
 		{"uid-plain", "uid-zero", 0, 8000},
 		{"uid-zero", "uid-plain", 0, 0},
-		{"", "", 6000, 25000},
-		{"", "uid-plain", 1000, 1000},
+		{queue.AnyGang, "", 6000, 25000},
+		{queue.AnyGang, "uid-plain", 1000, 1000},
+		{"uid-plain", queue.AnyGang, 0, 0},
 		{"unknown", "", 0, 0},
 	} {
 		if free, all := r.Amount("cpu", tc.id, tc.other); free != tc.free || all != tc.all {
@@ -61,8 +63,8 @@ func TestKinds(t *testing.T) {
 		id, other, without string
 		want               bool
 	}{
-		{"uid-plain", "uid-zero", "", true}, {"uid-zero", "uid-one", "", false}, {"", "uid-one", "", true}, {"uid-plain", "unknown", "", false},
-		{"uid-plain", "", "uid-zero", true}, {"uid-plain", "uid-zero", "uid-zero", false}, {"", "", "uid-plain", true}, {"uid-zero", "uid-zero", "uid-plain", false},
+		{"uid-plain", "uid-zero", "", true}, {"uid-zero", "uid-one", "", false}, {queue.AnyGang, "uid-one", "", true}, {"uid-plain", "unknown", "", false},
+		{"uid-plain", queue.AnyGang, "uid-zero", true}, {"uid-plain", "uid-zero", "uid-zero", false}, {queue.AnyGang, queue.AnyGang, "uid-plain", true}, {"uid-plain", "uid-plain", queue.AnyGang, false}, {"uid-zero", "uid-zero", "uid-plain", false},
 	} {
 		if got := r.Meet(tc.id, tc.other, tc.without); got != tc.want {
 			t.Errorf("%s and %s meet without %s: %t", tc.id, tc.other, tc.without, got)

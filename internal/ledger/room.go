@@ -190,7 +190,7 @@ func (r *room) request(id string) *request {
 	if asked {
 		return known
 	}
-	ask, ok := anyAsk(), id == ""
+	ask, ok := anyAsk(), id == queue.AnyGang
 	if !ok {
 		ask, ok = r.askOf(id)
 	}

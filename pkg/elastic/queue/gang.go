@@ -268,8 +268,7 @@ type Capacity interface {
 // the gang, and those of all architectures of which the gang may get one: what a gang could use is the same in all snapshots.
 type Kinds interface {
 	// Amount is how much of a resource is free on the nodes that a gang could use, and how much of it they have in all, of those
-	// that are up, without the nodes that another gang could use; "" is no other. The gang "" selects no nodes and tolerates no
-	// taints.
+	// that are up, without the nodes that another gang could use; "" is no other. The Room also knows AnyGang.
 	Amount(resource, id, other string) (free, all int64)
 	// Elsewhere are the ranks of another gang on nodes that a gang could not use, rising.
 	Elsewhere(id, other string) []int

@@ -8,9 +8,9 @@ import "slices"
 // mostKinds is how many kinds of gangs of a queue tell on which nodes the guarantee of the queue is kept free.
 const mostKinds = 16
 
-// anyGang is the ID of a gang whose pods select no nodes, tolerate no taints, and request nothing. A guarantee is always for such
+// AnyGang is the ID of a gang whose pods select no nodes, tolerate no taints, and request nothing. A guarantee is always for such
 // gangs, too: nobody knows which gangs come.
-const anyGang = ""
+const AnyGang = "any gang"
 
 // addKind notes on which nodes gangs of a class could run, unless these are some of the nodes of another kind.
 func (q *jobQueue) addKind(room Room, id, class string) {

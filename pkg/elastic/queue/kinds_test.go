@@ -25,11 +25,11 @@ func TestKindsOfNodes(t *testing.T) {
 	shared := []Queue{easy("prod"), queue("research", func(q *Queue) { q.Reclaimable = true })}
 	testSchedule(t, map[string]scheduleCase{
 		"free nodes that the gang cannot use keep no guarantee": {
-			cluster: newCluster(8, guaranteed(2)...).run(with(gang("r", 2, 0), research), 2, 0).wait(with(gang("a", 1, 1), research)).on(0, 4, "r", "a", anyGang), second: 100,
+			cluster: newCluster(8, guaranteed(2)...).run(with(gang("r", 2, 0), research), 2, 0).wait(with(gang("a", 1, 1), research)).on(0, 4, "r", "a", AnyGang), second: 100,
 			want: "a NoRoom",
 		},
 		"beside nodes that the gang can use": {
-			cluster: newCluster(8, guaranteed(2)...).run(with(gang("r", 1, 0), research), 1, 0).wait(with(gang("a", 1, 1), research)).on(0, 4, "r", "a", anyGang), second: 100,
+			cluster: newCluster(8, guaranteed(2)...).run(with(gang("r", 1, 0), research), 1, 0).wait(with(gang("a", 1, 1), research)).on(0, 4, "r", "a", AnyGang), second: 100,
 			want: "a Admitted 1",
 		},
 		"a guarantee that is had on other nodes": {
@@ -111,19 +111,19 @@ func TestGuaranteesOfKinds(t *testing.T) {
 		"is had, though the guarantees are more than these nodes": {
 			cluster: newCluster(8, guaranteed("lab", 2), guaranteed("prod", 6), shared).on(0, 4, "x", "y").
 				run(with(gang("x", 2, 0), third), 2, 0).run(with(gang("y", 2, 0), third), 2, 1).
-				wait(with(gang("h", 2, 1), inQueue("lab"))).on(0, 4, "x", "y", "h", anyGang), second: 100,
+				wait(with(gang("h", 2, 1), inQueue("lab"))).on(0, 4, "x", "y", "h", AnyGang), second: 100,
 			want: "h NoRoom, y is evicted (reclaim)",
 		},
 		"two are not had on the same other nodes": {
 			cluster: newCluster(8, guaranteed("p1", 4), guaranteed("p2", 4), easy("research")).on(4, 8, "g1", "g2").
 				run(with(gang("g1", 1, 0), inQueue("p1")), 1, 0).run(with(gang("g2", 1, 0), inQueue("p2")), 1, 0).
-				wait(with(gang("a", 2, 1), research)).on(0, 8, "g1", "g2").on(0, 4, "a", anyGang), second: 100,
+				wait(with(gang("a", 2, 1), research)).on(0, 8, "g1", "g2").on(0, 4, "a", AnyGang), second: 100,
 			want: "a NoRoom",
 		},
 		"two are had on different other nodes": {
 			cluster: newCluster(12, guaranteed("p1", 4), guaranteed("p2", 4), easy("research")).on(0, 4, "g1").on(8, 12, "g2").
 				run(with(gang("g1", 1, 0), inQueue("p1")), 1, 0).run(with(gang("g2", 1, 0), inQueue("p2")), 1, 0).
-				wait(with(gang("a", 4, 1), research)).on(0, 8, "g1").on(4, 12, "g2").on(4, 8, "a", anyGang), second: 100,
+				wait(with(gang("a", 4, 1), research)).on(0, 8, "g1").on(4, 12, "g2").on(4, 8, "a", AnyGang), second: 100,
 			want: "a Admitted 4",
 		},
 		"is kept, also on nodes that are closed to others now": {
@@ -132,41 +132,58 @@ func TestGuaranteesOfKinds(t *testing.T) {
 		},
 		"is had elsewhere, and refuses nobody": {
 			cluster: newCluster(8, guaranteed("prod", 2), easy("research")).on(4, 8, "p").run(with(gang("p", 2, 0), prod), 2, 0).
-				wait(with(gang("a", 3, 1), research)).on(4, 8, "p").on(0, 4, "a", anyGang), second: 100,
+				wait(with(gang("a", 3, 1), research)).on(4, 8, "p").on(0, 4, "a", AnyGang), second: 100,
 			want: "a Admitted 3",
 		},
 		"refuses nobody for nodes that are closed now": {
-			cluster: newCluster(8, guaranteed("prod", 4), easy("research")).wait(with(gang("a", 4, 1), research)).shut("a", 0, 4).shut(anyGang, 0, 4), second: 100,
+			cluster: newCluster(8, guaranteed("prod", 4), easy("research")).wait(with(gang("a", 4, 1), research)).shut("a", 0, 4).shut(AnyGang, 0, 4), second: 100,
 			want: "a Admitted 4",
 		},
 		"is not moved by a gang that may not use the queue": {
 			cluster: newCluster(8, guaranteed("prod", 4), easy("research")).
 				wait(with(gang("x", 1, 0), prod, func(g *Gang) { g.Refused = elastic.Refuse(elastic.NotAllowed, "no") }), with(gang("a", 4, 1), research)).
-				on(0, 8, "x").on(0, 4, "a", anyGang), second: 100,
+				on(0, 8, "x").on(0, 4, "a", AnyGang), second: 100,
 			want: "x NotAllowed, a TooLargeForQueue",
 		},
 		"is not moved by a gang that is over": {
 			cluster: newCluster(8, guaranteed("prod", 4), easy("research")).on(4, 8, "p").run(with(gang("p", 1, 0), prod), 1, 0, ending).
-				wait(with(gang("a", 2, 1), research)).on(0, 8, "p").on(0, 4, "a", anyGang), second: 100,
+				wait(with(gang("a", 2, 1), research)).on(0, 8, "p").on(0, 4, "a", AnyGang), second: 100,
 			want: "a TooLargeForQueue",
 		},
 		"is an amount: others take nodes that they could leave": {
 			cluster: newCluster(8, guaranteed("prod", 4), queue("research", func(q *Queue) { q.Priority = 1 })).
-				wait(with(gang("g", 4, 1), research), with(gang("a", 4, 1), prod)).on(0, 4, "a", anyGang), second: 100,
+				wait(with(gang("g", 4, 1), research), with(gang("a", 4, 1), prod)).on(0, 4, "a", AnyGang), second: 100,
 			want: "a NoRoom, g Admitted 4",
 		},
 		"is had by what others give back": {
 			cluster: newCluster(8, guaranteed("prod", 4), shared).run(with(gang("g", 4, 0), third), 4, 0).
-				wait(with(gang("a", 4, 1), prod)).on(0, 4, "a", anyGang), second: 100,
+				wait(with(gang("a", 4, 1), prod)).on(0, 4, "a", AnyGang), second: 100,
 			want: "a NoRoom, g is evicted (reclaim)",
 		},
 		"is no part of nodes for those that it lets start": {
 			cluster: newCluster(8, guaranteed("prod", 6), easy("research"), shared).on(4, 8, "p").run(with(gang("p", 1, 0), prod), 1, 0).on(0, 2, "y1", "y2").
 				run(with(gang("y1", 1, 0), third), 1, 0).run(with(gang("y2", 1, 0), third), 1, 1).
-				wait(with(gang("a", 1, 1), research)).on(0, 8, "p").on(0, 4, "a", "y1", "y2", anyGang), second: 100,
+				wait(with(gang("a", 1, 1), research)).on(0, 8, "p").on(0, 4, "a", "y1", "y2", AnyGang), second: 100,
 			want: "a NoRoom, y2 is evicted (reclaim)",
 		},
 	})
+}
+
+// Of gangs with the same nodes, or with some of the nodes of others, one tells where the guarantee of their queue can be had.
+func TestKindsOfAQueue(t *testing.T) {
+	for want, gangs := range map[string]map[string][2]int{
+		"[any gang]":     {"a": {0, 4}, "b": {2, 3}},
+		"[any gang b c]": {"a": {0, 1}, "b": {2, 6}, "c": {4, 8}, "d": {4, 6}},
+		"[c]":            {"a": {0, 4}, "b": {4, 8}, "c": {0, 8}},
+	} {
+		c := newCluster(8, queue("default", func(q *Queue) { q.Guarantee = Resources{"cpu": 2} })).on(0, 4, AnyGang)
+		for _, id := range slices.Sorted(maps.Keys(gangs)) {
+			c.wait(gang(id, 1, 0)).on(gangs[id][0], gangs[id][1], id)
+		}
+		if got := fmt.Sprint(newCycle(c.snap, c.room, noon).queues[0].kinds); got != want {
+			t.Errorf("%v: %s, want %s", gangs, got, want)
+		}
+	}
 }
 
 // half is what runs and waits on one of two kinds of nodes, for gangs of queues of its own.
@@ -220,10 +237,10 @@ func decided(kind string, halves ...half) string {
 		queues = append(queues, h.queues...)
 	}
 	c := newCluster(halfNodes*len(halves), queues...)
-	c.room.only[anyGang] = [2]int{}
+	c.room.only[AnyGang] = [2]int{}
 	for i, h := range halves {
 		if h.kind == plain {
-			c.room.only[anyGang] = [2]int{i * halfNodes, (i + 1) * halfNodes}
+			c.room.only[AnyGang] = [2]int{i * halfNodes, (i + 1) * halfNodes}
 		}
 		for _, r := range h.running {
 			c.on(i*halfNodes, (i+1)*halfNodes, r.ID)

@@ -78,7 +78,7 @@ type jobQueue struct {
 	known    bool // the snapshot has the queue
 	users    map[string]*user
 	deserved float64
-	// kinds are gangs that tell on which nodes gangs of a queue with a guarantee could run, by ID: at first anyGang.
+	// kinds are gangs that tell on which nodes gangs of a queue with a guarantee could run, by ID: at first AnyGang.
 	kinds   []string
 	classes map[string]bool
 	all     []*entry // in the order of the queue
@@ -240,7 +240,7 @@ func (c *cycle) makeQueues(s Snapshot) map[string]*jobQueue {
 }
 
 func newQueue(q Queue, known bool) *jobQueue {
-	return &jobQueue{Queue: q, known: known, kinds: []string{anyGang}, classes: map[string]bool{}}
+	return &jobQueue{Queue: q, known: known, kinds: []string{AnyGang}, classes: map[string]bool{}}
 }
 
 // prepare completes an entry, which has its gang and its queue.

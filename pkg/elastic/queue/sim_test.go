@@ -754,7 +754,7 @@ func guarantors(random *rand.Rand) *cluster {
 		}))
 	}
 	c, kinds := newCluster(nodes, queues...), kindsOf(random, nodes)
-	c.room.only[anyGang] = kinds[random.IntN(3)]
+	c.room.only[AnyGang] = kinds[random.IntN(3)]
 	return c.fill(random, 1+random.IntN(3), func() (string, [2]int) { return fmt.Sprint(random.IntN(3)), kinds[random.IntN(3)] })
 }
 
