@@ -111,7 +111,7 @@ func (r *run) message() string {
 	case "preempt":
 		return fmt.Sprintf("gave its nodes to %s with priority %d", r.takes(), r.taker.Priority)
 	}
-	return fmt.Sprintf("gave its nodes to %s, which had less than its share", r.takes())
+	return fmt.Sprintf("gave its nodes to %s, which had less than its share of these nodes", r.takes())
 }
 
 // promised is when a gang behind the heads starts at the latest; zero if this is not known.
