@@ -307,6 +307,21 @@ func TestExclusions(t *testing.T) {
 	}
 }
 
+// The amounts of many nodes stay within int64.
+func TestAmountsOfManyNodes(t *testing.T) {
+	nodes := line(1 << 15)
+	for i := range nodes {
+		nodes[i].Capacity = Resources{Memory: MaxAmount, Pods: 110}
+	}
+	g := heldGraph(t, nodes, nil)
+	usable := g.Usable(Gang{Pods: Shape{Requests: Resources{Pods: 1}}})
+	for resource, want := range map[string]int64{Memory: 1 << 61, Pods: 110 << 15} {
+		if free, all := usable.AmountIn(g, resource); free != want || all != want {
+			t.Errorf("%d of %d %s are free, want %d", free, all, resource, want)
+		}
+	}
+}
+
 // Amounts beyond all bounds do not make room.
 func TestAmountsStayWithinBounds(t *testing.T) {
 	g := heldGraph(t, []Node{{Name: "a", Capacity: Resources{CPU: math.MaxInt64, Memory: math.MinInt64, Pods: 110}}}, nil)

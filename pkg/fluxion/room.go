@@ -57,6 +57,9 @@ func (g *Graph) Usable(gang Gang) Bitmap {
 	return nodes
 }
 
+// maxSum is the largest amount of several nodes.
+const maxSum = 1 << 61
+
 // AmountIn is how much of a resource is free on those nodes of the set that are up, and how much of it they have in all.
 // Nothing is free of a node that a pod has alone.
 func (b Bitmap) AmountIn(g *Graph, resource string) (free, all int64) {
@@ -74,9 +77,9 @@ func (b Bitmap) AmountIn(g *Graph, resource string) (free, all int64) {
 			if nodes == 0 || class.down != "" {
 				continue
 			}
-			all += nodes * max(l.model(class.model)[index], 0)
+			all = min(all+nodes*max(l.model(class.model)[index], 0), maxSum)
 			if left := page.left(c); left[whole] > 0 {
-				free += nodes * max(left[index], 0)
+				free = min(free+nodes*max(left[index], 0), maxSum)
 			}
 		}
 	}
