@@ -4,8 +4,6 @@
 package ledger
 
 import (
-	"slices"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/internal/state"
@@ -23,14 +21,13 @@ func (l *Ledger) Counts(ask state.Ask) queue.Resources {
 		return queue.Resources(requests)
 	}
 	ask.Avoid = nil
-	exclusions := l.gangOf(graph, ask).Pods.Infeasible
+	gang := l.gangOf(graph, ask)
+	gang.Pods.Closed = nil
+	nodes := graph.Usable(gang)
 	var usable []fluxion.Resources
 	for i := range graph.Len() {
-		if slices.ContainsFunc(exclusions, func(e fluxion.Exclusion) bool { return e.Nodes.Has(i) }) {
-			continue
-		}
-		if capacity := l.capacity(l.nodes[graph.Name(i)]); hasRoomFor(requests, capacity) {
-			usable = append(usable, capacity)
+		if nodes.Has(i) {
+			usable = append(usable, l.capacity(l.nodes[graph.Name(i)]))
 		}
 	}
 	return average(requests, usable)
