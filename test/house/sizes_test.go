@@ -56,7 +56,7 @@ var larger = map[string]struct {
 	"pkg/elastic/life.Observation: methods":           {90, ofRules},
 	"pkg/elastic/life.Policy: fields":                 {22, ofRules},
 	"pkg/elastic/queue.Gang: fields":                  {27, ofValues},
-	"pkg/elastic/queue.cycle: methods":                {61, toSplit},
+	"pkg/elastic/queue.cycle: methods":                {55, toSplit},
 	"pkg/elastic/queue.entry: fields":                 {29, toSplit},
 	"pkg/fluxion.Graph: methods":                      {42, toSplit},
 	"pkg/fluxion.gangMatch: methods":                  {35, toSplit},

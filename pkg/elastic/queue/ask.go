@@ -100,7 +100,7 @@ func (a *asking) nextAsk(e *entry) (*Ask, elastic.Ladder) {
 	case was.Size > e.allowed.Least():
 		return &Ask{Gang: e.ID, Attempt: was.Attempt + 1, Pauses: was.Pauses}, e.allowed.UpTo(was.Size / 2)
 	}
-	same.Verdict, same.Pause = a.lost(e), longestPause
+	same.Verdict, same.Pause = e.lost(a.now), longestPause
 	if was.Pauses < 16 {
 		same.Pause = min(e.queue.ScaleUp.Cooldown<<was.Pauses, longestPause)
 	}

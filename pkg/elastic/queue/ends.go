@@ -78,12 +78,12 @@ func byTime(a, b expectedEnd) int {
 	return cmp.Or(a.at.Compare(b.at), compare(b.sure, a.sure), a.began.Compare(b.began))
 }
 
-// endOf is the end of a gang that starts now at a size.
-func (c *cycle) endOf(e *entry, size int) expectedEnd {
+// end is the end of a gang that starts now at a size.
+func (e *entry) end(size int, now time.Time) expectedEnd {
 	runs, vague := e.estimate(size)
 	return expectedEnd{
-		id: e.ID, user: e.user, needs: e.needs, pods: size, began: c.now,
-		at: c.now.Add(runs), sure: e.Limit > 0, vague: vague, again: e.returns(e.queue),
+		id: e.ID, user: e.user, needs: e.needs, pods: size, began: now,
+		at: now.Add(runs), sure: e.Limit > 0, vague: vague, again: e.returns(e.queue),
 	}
 }
 
@@ -108,31 +108,31 @@ func (end *expectedEnd) isSureFor(e *entry) bool {
 	return end.sure && e.queue.isSteady() && e.queue.compare(&e.Gang, g) < 0
 }
 
-// endsOf are the ends of one gang: of its ranks that leave, and of the rest.
-func (c *cycle) endsOf(r *run) []expectedEnd {
+// ends are the ends of one gang: of its ranks that leave, and of the rest.
+func (r *run) ends(now time.Time) []expectedEnd {
 	rest := expectedEnd{id: r.ID, user: r.user, needs: r.needs, pods: len(r.Ranks), began: r.Admitted}
 	if r.Ending || r.evicted {
-		if rest.leaving = true; c.isStuck(r.EndBy) {
+		if rest.leaving = true; isStuck(r.EndBy, now) {
 			return nil
 		}
-		rest.at, rest.sure = c.due(r.EndBy)
+		rest.at, rest.sure = due(r.EndBy, now)
 		return []expectedEnd{rest}
 	}
 	if r.End.IsZero() {
-		age := c.now.Sub(r.Admitted)
+		age := now.Sub(r.Admitted)
 		runs, vague := r.estimate(len(r.Ranks))
 		rest.at, rest.vague, rest.late = r.Admitted.Add(corrected(age, runs)), vague, age >= runs
 	} else {
-		rest.at, rest.sure = c.due(r.End)
+		rest.at, rest.sure = due(r.End, now)
 		rest.again = r.returns(r.queue)
 	}
 	ranks := slices.Concat(r.draining, r.drains)
-	if len(ranks) == 0 || c.isStuck(r.DrainBy) {
+	if len(ranks) == 0 || isStuck(r.DrainBy, now) {
 		return []expectedEnd{rest}
 	}
 	first := rest
 	first.ranks, first.pods, first.leaving, first.vague, first.late = ranks, len(ranks), true, false, false
-	if at, sure := c.due(r.DrainBy); at.Before(rest.at) { // otherwise they leave with the rest, before it
+	if at, sure := due(r.DrainBy, now); at.Before(rest.at) { // otherwise they leave with the rest, before it
 		first.at, first.sure = at, sure
 	}
 	rest.pods -= len(ranks)
@@ -140,18 +140,18 @@ func (c *cycle) endsOf(r *run) []expectedEnd {
 }
 
 // isStuck reports whether nodes do not come back that should have by a time, which is zero if it is not known.
-func (c *cycle) isStuck(by time.Time) bool { return !by.IsZero() && c.now.Sub(by) > leavesLate }
+func isStuck(by, now time.Time) bool { return !by.IsZero() && now.Sub(by) > leavesLate }
 
 // due is when something happens that should have happened by a time, as far as one can tell: as much later as it is
 // late already. It is sure only before that time, which is zero if it is not known.
-func (c *cycle) due(by time.Time) (at time.Time, sure bool) {
+func due(by, now time.Time) (at time.Time, sure bool) {
 	switch {
 	case by.IsZero():
-		return c.now, false
-	case by.After(c.now):
+		return now, false
+	case by.After(now):
 		return by, true
 	}
-	return c.now.Add(c.now.Sub(by)), false
+	return now.Add(now.Sub(by)), false
 }
 
 // after is the cluster after some ends.

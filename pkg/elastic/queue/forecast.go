@@ -31,10 +31,10 @@ func (c *cycle) ahead() *forecast {
 	if c.forecasts == nil {
 		ends := make([]expectedEnd, 0, len(c.runs)+len(c.admitted))
 		for _, r := range c.runs {
-			ends = append(ends, c.endsOf(r)...)
+			ends = append(ends, r.ends(c.now)...)
 		}
 		for _, e := range c.admitted {
-			ends = append(ends, c.endOf(e, len(e.nodes)))
+			ends = append(ends, e.end(len(e.nodes), c.now))
 		}
 		slices.SortStableFunc(ends, byTime)
 		c.forecasts = []*forecast{newForecast(c.state, ends)}

@@ -156,7 +156,7 @@ func (c *cycle) newProfile(from *entry) *profile {
 	missing := c.plain.missing
 	c.plain.catchUp()
 	for _, m := range missing {
-		end := c.endOf(m.entry, m.size)
+		end := m.end(m.size, c.now)
 		s := &c.plain.steps[c.plain.stepAt(end.at)]
 		s.ends = append(slices.Clip(s.ends), end)
 	}

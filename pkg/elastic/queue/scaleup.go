@@ -78,8 +78,8 @@ func (e *entry) mayAsk() bool {
 }
 
 // awaitNodes lets a gang that waits for nodes start at the size for which they are enough, or a larger one.
-func (c *cycle) awaitNodes(e *entry) {
-	if e.mayAsk() && e.Asked != nil && e.Asked.Until.IsZero() && c.lost(e) == "" {
+func (e *entry) awaitNodes(now time.Time) {
+	if e.mayAsk() && e.Asked != nil && e.Asked.Until.IsZero() && e.lost(now) == "" {
 		e.awaits, e.apart, e.sizes = true, e.Asked.Apart, e.allowed.From(e.Asked.Size)
 	}
 	if e.apart {
@@ -88,11 +88,11 @@ func (c *cycle) awaitNodes(e *entry) {
 }
 
 // lost says why the nodes for which a gang has asked will not come; "" if they may.
-func (c *cycle) lost(e *entry) elastic.Verdict {
+func (e *entry) lost(now time.Time) elastic.Verdict {
 	switch {
 	case e.Asked.Verdict.LostNodes():
 		return e.Asked.Verdict
-	case !e.Asked.At.Add(e.queue.ScaleUp.Timeout).After(c.now):
+	case !e.Asked.At.Add(e.queue.ScaleUp.Timeout).After(now):
 		return elastic.NodesTimedOut
 	}
 	return ""

@@ -256,7 +256,7 @@ func (c *cycle) prepare(e *entry) {
 		e.class = "gang " + e.ID
 	}
 	e.sizes = e.allowed
-	if c.awaitNodes(e); e.awaits || e.least() == e.sizes.Most() {
+	if e.awaitNodes(c.now); e.awaits || e.least() == e.sizes.Most() {
 		return
 	}
 	until := e.Since.Add(e.WaitForSize)

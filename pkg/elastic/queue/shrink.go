@@ -58,7 +58,7 @@ func (c *cycle) endsSooner(e *entry, others []*entry, small, large []int) bool {
 		if later.place(other, large[i]) == nil {
 			return true
 		}
-		ends = append(ends, c.endOf(other, large[i]))
+		ends = append(ends, other.end(large[i], c.now))
 	}
 	slices.SortStableFunc(ends, byTime)
 	n, later, fits := newForecast(later, ends).until(e)
