@@ -72,6 +72,36 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// What is free changes with each room, and only there.
+func TestAmountsOfRooms(t *testing.T) {
+	l := clusterOf(fixture.Nodes("a", "b", "c", "d"), nil, nil)
+	l.CouldCome(map[string][]Could{"default": {{Shape: of16(), Nodes: 2}}})
+	l.Confirm("uid-lmp", &state.Promise{Nodes: []string{"a", "b", "c"}, Requests: fluxion.Resources{"cpu": 8000, "pods": 1}})
+	r := roomOf(t, l, fixture.MiniCluster("next"))
+	check := func(what string, r queue.Room, want int64) {
+		t.Helper()
+		for range 2 { // the second time it is remembered
+			if free, _ := r.Amount("cpu", "uid-next", ""); free != want {
+				t.Errorf("%s: %d are free, want %d", what, free, want)
+			}
+		}
+	}
+	check("at first", r, 8000)
+	changed := r.Snapshot()
+	check("a copy", changed, 8000)
+	changed.Shrink("uid-lmp", []int{2})
+	check("a rank leaves", changed, 16000)
+	if nodes := changed.Place("uid-next", []int{1}); nodes == nil {
+		t.Error("it has no room")
+	}
+	check("a gang starts", changed, 8000)
+	changed.Release("uid-lmp")
+	check("a gang ends", changed, 24000)
+	check("a node comes", changed.With("default", []int{1}), 40000)
+	check("two nodes come", changed.With("default", []int{2}), 56000)
+	check("as it was", r, 8000)
+}
+
 // Nothing is free of a node that a pod has alone.
 func TestKindsOfWholeNodes(t *testing.T) {
 	c := New(nil, nil)
