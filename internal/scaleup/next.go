@@ -65,7 +65,7 @@ func Next(mc *v1alpha2.MiniCluster, wish *Wish, placed bool, objects *Objects, n
 	if objects.Template == nil {
 		return Step{CreateTemplate: wish.template(mc, now)}
 	}
-	if record == nil || record.Used || wish.Attempt > record.Attempt || wish.Attempt == record.Attempt && !wish.isOf(mc, record) {
+	if wish.replaces(mc, record) {
 		next, made := objects.Template.DeepCopy(), wish.template(mc, now)
 		next.Template, next.Annotations = made.Template, made.Annotations
 		return Step{PatchTemplate: next}
@@ -121,6 +121,11 @@ func (w *Wish) replicas(r *Request, now time.Time) (replicas *int32, lookAgain t
 		lookAgain = fits.LastTransitionTime.Add(time.Duration(times+1) * doubt)
 	}
 	return ptr.To(int32(more)), lookAgain
+}
+
+// replaces reports whether a record, which may be nil, is of something else than what is wished.
+func (w *Wish) replaces(mc *v1alpha2.MiniCluster, record *Record) bool {
+	return record == nil || record.Used || w.Attempt > record.Attempt || w.Attempt == record.Attempt && !w.isOf(mc, record)
 }
 
 // isOf reports whether a record is of what is wished: the spec of the MiniCluster may have changed. After a failure, the

@@ -65,14 +65,7 @@ func (w *World) build() {
 	if w.hasKueue() {
 		objects = append(objects, w.installKueue()...)
 	}
-	made := []*v1alpha2.MiniClusterQueue{fixture.Queue("batch").Weight(2).New(), fixture.Queue("urgent").Priority(10).New()}
-	if w.hasAutoscaler() {
-		if w.hasKueue() {
-			made = append(made, newKueueQueue())
-		}
-		w.installAutoscaler(made)
-	}
-	for _, queue := range made {
+	for _, queue := range w.newQueues() {
 		objects = append(objects, queue)
 	}
 	for _, object := range objects {
@@ -80,6 +73,18 @@ func (w *World) build() {
 			panic(err)
 		}
 	}
+}
+
+// newQueues are the queues. With an autoscaler, some of these ask for nodes.
+func (w *World) newQueues() []*v1alpha2.MiniClusterQueue {
+	made := []*v1alpha2.MiniClusterQueue{fixture.Queue("batch").Weight(2).New(), fixture.Queue("urgent").Priority(10).New()}
+	if w.hasAutoscaler() {
+		if w.hasKueue() {
+			made = append(made, newKueueQueue())
+		}
+		w.installAutoscaler(made)
+	}
+	return made
 }
 
 func newNode(i int) *corev1.Node { return fixture.Node(nodeName(i)).Obj() }
