@@ -263,6 +263,9 @@ func (p *pod) environment() []string {
 func (p *pod) command(name string) *exec.Cmd {
 	cmd := exec.CommandContext(p.context, "/bin/bash", filepath.Join(p.cluster.dir, p.dir, "o", name))
 	cmd.Env = p.environment()
+	if name == InitScript { // each container has a termination log of its own
+		cmd.Env = append(cmd.Env, "FE_TERMINATION_LOG="+os.DevNull)
+	}
 	user := p.user
 	if name == InitScript && p.viewUser != nil {
 		user = *p.viewUser
