@@ -22,8 +22,6 @@ func TestKindsOfNodes(t *testing.T) {
 	guaranteed := func(cpu int64) []Queue {
 		return []Queue{queue("prod", func(q *Queue) { q.Guarantee = Resources{"cpu": cpu} }), easy("research")}
 	}
-	whole := func(g *Gang) { g.Exclusive, g.Requests = true, Resources{"cpu": 1, "gpu": 1} }
-	gpus := func(c *cluster) *cluster { c.snap.Total["gpu"] = 4; return c } // of nodes that are not the first four
 	shared := []Queue{easy("prod"), queue("research", func(q *Queue) { q.Reclaimable = true })}
 	testSchedule(t, map[string]scheduleCase{
 		"free nodes that the gang cannot use keep no guarantee": {
@@ -51,12 +49,6 @@ func TestKindsOfNodes(t *testing.T) {
 			cluster: newCluster(8, shared...).on(4, 8, "p").run(with(gang("p", 4, 0), prod), 4, 0).run(with(gang("r", 2, 0), research), 2, 0).run(with(gang("s", 2, 0), research), 2, 1).
 				wait(with(gang("a", 2, 1), prod)).on(0, 4, "r", "s", "a"), second: 100,
 			want: "a NoRoom, s is evicted (reclaim)",
-		},
-		"keeps a share of what the nodes have, whatever whole nodes elsewhere count for": {
-			cluster: gpus(newCluster(8, easy("lab"), easy("prod"), queue("research", func(q *Queue) { q.Reclaimable = true })).on(0, 2, "l").run(with(gang("l", 2, 0), inQueue("lab")), 2, 0).
-				on(3, 5, "e").run(with(gang("e", 2, 0), research, whole), 2, 0).on(2, 3, "r").run(with(gang("r", 1, 0), research), 1, 1).
-				wait(with(gang("a", 1, 1), prod)).on(0, 4, "l", "r", "a")), second: 100,
-			want: "a NoRoom",
 		},
 		"queues that want other nodes have no part": {
 			cluster: newCluster(8, append(shared, easy("third"))...).run(with(gang("r", 2, 0), research), 2, 0).run(with(gang("s", 2, 0), research), 2, 1).

@@ -81,11 +81,11 @@ func (p *preemptor) newPool(id string) *pool {
 	nodes := &pool{of: id, now: s.sums.snapshot()}
 	nodes.leaveOut(p.runs, s.room)
 	for name := range p.state.total {
-		total, all := s.room.Amount(name, id, "")
+		free, _ := s.room.Amount(name, id, "")
+		nodes.now.total[name] = max(free, 0)
 		for _, q := range p.queues {
-			total += nodes.now.has(q, name)
+			nodes.now.total[name] += nodes.now.has(q, name)
 		}
-		nodes.now.total[name] = min(total, all) // a whole node counts as one of all nodes that its gang has
 	}
 	known := map[string]bool{}
 	d := division{queues: p.queues, nodes: &nodes.now, all: &s.sums, of: id, room: p.base, reaches: func(other, class string) bool {
