@@ -141,7 +141,7 @@ func (c *cycle) backfillLine(q *jobQueue) {
 			continue
 		}
 		// One that may start earlier than reserved may put off those behind it.
-		sure = sure && first > 0 && q.profile.isSure(first) && !c.state.mayKeepMore(e)
+		sure = sure && first > 0 && q.profile.isSure(first)
 		if e.isSure = sure && (e.isHead || q.isSteady()); e.isSure {
 			q.profile.promise(e.reserved)
 		}

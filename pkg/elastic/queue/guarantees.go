@@ -125,16 +125,6 @@ func (s *clusterState) hadElsewhere(q *jobQueue, g *Gang, name string, kept int6
 	return most, meets
 }
 
-// mayKeepMore reports whether a gang may have to leave more to the guarantee of another queue once gangs of that queue end on nodes
-// that neither the gang nor any gang could use: some of the guarantee is had there only as long as they run or wait.
-func (s *clusterState) mayKeepMore(e *entry) bool {
-	return slices.ContainsFunc(s.guarantors, func(q *jobQueue) bool {
-		return q != e.queue && q.guarantees(e.Requests) &&
-			slices.ContainsFunc(q.kinds, func(kind string) bool { return s.room.Meet(kind, e.ID, "") }) &&
-			slices.ContainsFunc(q.kinds, func(kind string) bool { return kind != AnyGang && s.room.Meet(kind, kind, e.ID) })
-	})
-}
-
 // promised is how much of a resource is guaranteed to all queues but one on the nodes that a gang could use.
 func (s *clusterState) promised(room Room, g *Gang, name string, but *jobQueue) (sum int64) {
 	for _, q := range s.guarantors {

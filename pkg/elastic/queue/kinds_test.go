@@ -186,31 +186,6 @@ func TestKindsOfAQueue(t *testing.T) {
 	}
 }
 
-// A start that was promised comes, although a gang ends early that has what is guaranteed to its queue on other nodes.
-func TestPromiseBesideGuarantees(t *testing.T) {
-	for _, backfill := range []Backfill{EASY, Conservative} {
-		// The first node that the gang could use which ends early, and the end of those that any gang could use.
-		for nodes, promised := range map[[2]int]bool{{4, 4}: false, {4, 8}: true, {0, 4}: true} {
-			first := nodes[0]
-			c := newCluster(8, queue("prod", func(q *Queue) { q.Guarantee = Resources{"cpu": 2} }), queue("research", func(q *Queue) { q.Backfill = backfill })).
-				on(first, first+4, "p").run(with(gang("p", 2, 0), inQueue("prod")), 2, 0, endsAt(7200)).on(0, 4, "r", "x").
-				run(with(gang("r", 1+first/2, 0), inQueue("research")), 1+first/2, 0, endsAt(3600)).run(with(gang("x", 1, 0), inQueue("research")), 1, 0).
-				wait(with(gang("a", 1+first/4, 1), inQueue("research"))).on(0, 4, "a", "r", "x").on(0, nodes[1], AnyGang)
-			got := Schedule(c.snap, c.room, noon.Add(10*time.Second))
-			is := strings.Contains(got.Decisions[0].Message, "expected to start by")
-			if is != promised {
-				t.Errorf("%s, %v: %s", backfill, nodes, got.Decisions[0].Message)
-			}
-			c.keep(got)
-			c.leave("p")
-			c.leave("r")
-			if text := say(Schedule(c.snap, c.room, noon.Add(time.Hour))); is && text != fmt.Sprint("a Admitted ", 1+first/4) {
-				t.Errorf("%s, %v: %s", backfill, nodes, text)
-			}
-		}
-	}
-}
-
 // half is what runs and waits on one of two kinds of nodes, for gangs of queues of its own.
 type half struct {
 	kind    string

@@ -57,7 +57,7 @@ func (c *cycle) reserve(e *entry) *reservation {
 	}
 	if !r.sure {
 		promise := &reservation{head: e, ended: map[string]bool{}, delays: map[string]int{}}
-		if !c.state.mayKeepMore(e) && promise.at(c.sureAhead(e)) {
+		if promise.at(c.sureAhead(e)) {
 			r.promise = promise
 		}
 		r.keepsIdle = e.holdsOutNow(c.now)
@@ -75,7 +75,7 @@ func (r *reservation) at(f *forecast) bool {
 	}
 	ends := f.ends
 	n, r.atShadow = withTies(ends, n, r.atShadow, r.head.queue.Patience/20)
-	r.sure = n > 0 && !r.atShadow.mayKeepMore(r.head)
+	r.sure = n > 0
 	for _, end := range ends[:n] {
 		r.ended[end.id] = r.ended[end.id] || end.ranks == nil
 		r.sure = r.sure && end.isSureFor(r.head)
