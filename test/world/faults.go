@@ -97,7 +97,9 @@ func (w *World) faultOf(waiter *waiter) (verdict, string) {
 	var f requestFault
 	switch {
 	case strings.Contains(waiter.what, "/leases/"):
-		w.renewed = waiter.manager
+		if waiter.write { // a manager that waits for the lease reads it
+			w.renewed = waiter.manager
+		}
 	case waiter.write:
 		w.result.Writes++
 		f = w.atWrite[w.result.Writes]
@@ -231,7 +233,7 @@ func (w *World) remove(list client.ObjectList, n int, how metav1.DeletionPropaga
 		w.excuse(pod)
 		options = append(options, client.GracePeriodSeconds(0))
 	}
-	if w.mayRefuse(object.GetName(), w.user.Delete(w.ctx, object, options...)) && len(w.names()) == 0 && hidesEnd(object, how) {
+	if w.mayRefuse(object.GetName(), w.user.Delete(w.ctx, object, options...)) && w.managers[w.renewed] == nil && hidesEnd(object, how) {
 		w.forget(object.GetNamespace(), object.GetLabels()[v1alpha2.MiniClusterLabel])
 	}
 }

@@ -28,7 +28,7 @@ type processes struct {
 	ended map[types.UID][]*models.Process
 	// released are those that ended after their attempt: the command runs again whatever its exit code is.
 	released map[*models.Process]bool
-	// forgotten are those of which somebody deleted the Job while there was no manager: nobody can know how they ended.
+	// forgotten are those of which somebody deleted the Job while no manager led: nobody can know how they ended.
 	forgotten map[*models.Process]bool
 }
 
@@ -107,14 +107,14 @@ func (c *checks) wasReleased(process *models.Process) bool {
 }
 
 // release notes an attempt that gave its nodes back: its runs that have ended, and whose end no kubelet has told yet, ended
-// after that for everybody.
+// after that for everybody. A user who suspends a MiniCluster lets a run be repeated of which nobody knows the end.
 func (c *checks) release(before, mc *v1alpha2.MiniCluster) {
 	if before == nil || before.Status.Admission == nil || mc.Status.Admission != nil {
 		return
 	}
 	c.checkProcesses()
 	for _, process := range c.processes.ended[mc.UID] {
-		if c.isUntold(process, mc) {
+		if c.isUntold(process, mc) || c.processes.forgotten[process] && mc.Spec.Suspend {
 			c.processes.released[process] = true
 		}
 	}
