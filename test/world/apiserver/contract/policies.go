@@ -28,7 +28,7 @@ func placedPod(index, failures, nodes string) string {
 // policies are of config/admission and config/limits.
 var policies = []Request{
 	post("job of a MiniCluster", batchJobs, `{"metadata":{"name":"ours","labels":{"flux-framework.org/minicluster":"m"},
-	  "ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"${pod.uid}","controller":true}]},"spec":{`+jobSpec+`}}`),
+	  "ownerReferences":[{"apiVersion":"example.com/v1","kind":"JobSet","name":"x","uid":"${pod.uid}","controller":true}]},"spec":{`+jobSpec+`}}`),
 	remove1("deletion of the job that leaves its pods", batchJobs+"/ours?dryRun=All", `{}`),
 	remove1("deletion of the job that leaves its pods, as asked", batchJobs+"/ours?dryRun=All", `{"propagationPolicy":"Orphan"}`),
 	remove1("deletion of the job that leaves its pods, as asked before", batchJobs+"/ours?dryRun=All", `{"orphanDependents":true}`),
