@@ -124,6 +124,9 @@ func (v *verdicts) decideAsk(e *entry, d *Decision) bool {
 	switch {
 	case ask.Pause > 0:
 		d.Verdict, d.Message, d.LookAgain = ask.Verdict, v.lostMessage(e), v.now.Add(ask.Pause)
+		if e.Asked.Until.IsZero() && e.AskProblem == "" { // the pause is recorded first: a gang without quota would have none
+			d.Verdict = elastic.NodesRequested
+		}
 	case ask.Nodes == 0:
 		return false
 	default:

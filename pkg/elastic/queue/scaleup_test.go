@@ -207,15 +207,23 @@ func TestAwaitNodes(t *testing.T) {
 		},
 		"a rigid gang whose nodes did not come pauses, and the next one asks": {
 			cluster: newCluster(3, scaling("default", 16)).wait(with(gang("a", 8, 1), asked(8, 0)), gang("b", 4, 2)), second: 300,
-			want: "a NodesTimedOut, b NodesRequested, a asks again in 1m0s, b asks for 1 at 4",
+			want: "a NodesRequested, b NodesRequested, a asks again in 1m0s, b asks for 1 at 4",
+		},
+		"also if the pause cannot be recorded": {
+			cluster: newCluster(3, scaling("default", 16)).wait(with(gang("a", 8, 1), asked(8, 0), func(g *Gang) { g.AskProblem = "forbidden" })), second: 300,
+			want: "a NodesTimedOut, a asks again in 1m0s",
+		},
+		"its nodes are lost once the pause is recorded": {
+			cluster: newCluster(3, scaling("default", 16)).wait(with(gang("a", 8, 1), asked(8, 0, pausedUntil(360)))), second: 300,
+			want: "a NodesTimedOut, a asks again in 1m0s",
 		},
 		"it pauses for longer each time": {
 			cluster: newCluster(3, scaling("default", 16)).wait(with(gang("a", 8, 1), asked(8, 0, func(a *Asked) { a.Pauses = 3 }))), second: 300,
-			want: "a NodesTimedOut, a asks again in 8m0s",
+			want: "a NodesRequested, a asks again in 8m0s",
 		},
 		"but not for ever": {
 			cluster: newCluster(3, scaling("default", 16)).wait(with(gang("a", 8, 1), asked(8, 0, func(a *Asked) { a.Pauses = 70 }))), second: 300,
-			want: "a NodesTimedOut, a asks again in 1h0m0s",
+			want: "a NodesRequested, a asks again in 1h0m0s",
 		},
 		"and holds nothing that others could use": {
 			cluster: newCluster(3, scaling("default", 16)).wait(with(gang("a", 8, 1), asked(8, 0, pausedUntil(400))), gang("b", 3, 2)), second: 300,
@@ -235,11 +243,11 @@ func TestAwaitNodes(t *testing.T) {
 		},
 		"and pauses if that fails, too": {
 			cluster: newCluster(1, scaling("default", 16)).wait(with(elasticGang("a", 3, 16, 1, 0), asked(3, 0))), second: 300,
-			want: "a NodesTimedOut, a asks again in 1m0s",
+			want: "a NodesRequested, a asks again in 1m0s",
 		},
 		"nobody waits for what the autoscaler cannot provide": {
 			cluster: newCluster(1, scaling("default", 16)).wait(with(gang("a", 8, 1), asked(8, 90, saying(elastic.NodesFailed, "no such machines")))), second: 100,
-			want: "a NodesFailed, a asks again in 1m0s",
+			want: "a NodesRequested, a asks again in 1m0s",
 		},
 		"what was asked does not count where the queue asks no longer": {
 			cluster: newCluster(8).run(gang("r", 4, 0), 4, 0).wait(with(elasticGang("a", 2, 8, 1, 0), asked(8, 90))), second: 100,
