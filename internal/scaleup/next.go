@@ -47,18 +47,14 @@ func (s *Step) Done() bool { return *s == Step{LookAgain: s.LookAgain} }
 
 // Next is the next write for a MiniCluster for which nothing is to be asked any more (wish is nil), or something. placed
 // is true if it has nodes, or is about to get some: then the pods use what a ProvisioningRequest has provided, so it
-// stays, and a CapacityBuffer would ask for more nodes. A failure stays recorded for a while, for a MiniCluster that is
-// without quota.
+// stays, and a CapacityBuffer would ask for more nodes.
 func Next(mc *v1alpha2.MiniCluster, wish *Wish, placed bool, objects *Objects, now time.Time) Step {
 	record := RecordOf(objects.Template)
-	counts := record.countsUntil(mc)
 	switch {
-	case wish == nil && !placed && now.Before(counts):
-		step := endRequests(objects)
-		step.LookAgain = counts
-		return step
-	case placed || wish == nil:
-		return end(objects, record, placed)
+	case placed:
+		return end(objects, record, true)
+	case wish == nil:
+		return nextUnasked(mc, objects, record, now)
 	case wish.Pause > 0:
 		return nextPaused(wish, objects, record, now)
 	}
@@ -74,6 +70,23 @@ func Next(mc *v1alpha2.MiniCluster, wish *Wish, placed bool, objects *Objects, n
 		return Step{}
 	}
 	return nextRequest(mc, wish, objects, record, now)
+}
+
+// nextUnasked ends what was asked. A failure stays recorded for a while, for a MiniCluster that is without quota.
+func nextUnasked(mc *v1alpha2.MiniCluster, objects *Objects, record *Record, now time.Time) Step {
+	if forgets(mc) {
+		return end(objects, record, false)
+	}
+	if broken := objects.broken(now); broken != nil {
+		return Step{PatchTemplate: withRecord(objects.Template, broken)}
+	}
+	counts := record.countsUntil()
+	if !now.Before(counts) {
+		return end(objects, record, false)
+	}
+	step := endRequests(objects)
+	step.LookAgain = counts
+	return step
 }
 
 // nextRequest asks for what the record says, and ends what was asked before.

@@ -4,6 +4,7 @@
 package scaleup
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -95,6 +96,9 @@ func (s *server) say(text string) bool {
 
 func describe(r *Record) string {
 	text := fmt.Sprintf("%d at %d", r.Attempt, r.Size)
+	if r.Pauses != 0 {
+		text += fmt.Sprintf(" paused %d", r.Pauses)
+	}
 	if !r.Until.IsZero() {
 		text += " failed"
 	}
@@ -126,9 +130,13 @@ func TestNext(t *testing.T) {
 		wish      *Wish
 		placed    bool
 		suspended bool
+		says      string        // the condition of the request
+		after     time.Duration // until the next stage; an hour if zero
 	}
 	buffer, request := v1alpha2.ProvideByBuffer, v1alpha2.ProvideByRequest
 	second := func(w *Wish) { w.Attempt, w.Size = 2, 2 }
+	third := func(w *Wish) { w.Attempt, w.Size = 3, 2 }
+	pauses := func(w *Wish) { w.Pauses = 1 }
 	paused := func(w *Wish) { w.Pause, w.Verdict = time.Minute, elastic.NodesTimedOut }
 	for name, tc := range map[string]struct {
 		stages []stage
@@ -159,6 +167,26 @@ func TestNext(t *testing.T) {
 			[]stage{{wish: wish(buffer)}, {wish: wish(buffer, paused)}, {}, {}},
 			"record 1 at 4, ask with a CapacityBuffer, record 1 at 4 failed, end the CapacityBuffer, record 1 at 4 failed used, forget",
 		},
+		"a failure, and no quota while it asks again": {
+			[]stage{{wish: wish(buffer, second, pauses), after: 59 * time.Minute}, {after: time.Minute - 1}, {wish: wish(buffer, third, pauses)}},
+			"record 2 at 2 paused 1, ask with a CapacityBuffer, record 2 at 2 failed, end the CapacityBuffer, record 3 at 2 paused 1, ask with a CapacityBuffer",
+		},
+		"a failure, and no quota for long while it asks again": {
+			[]stage{{wish: wish(buffer, second, pauses), after: 59 * time.Minute}, {after: time.Minute}, {}},
+			"record 2 at 2 paused 1, ask with a CapacityBuffer, record 2 at 2 failed, end the CapacityBuffer, record 2 at 2 failed used, forget",
+		},
+		"half of the size, and no quota": {
+			[]stage{{wish: wish(buffer, second), after: time.Minute}, {}},
+			"record 2 at 2, ask with a CapacityBuffer, record 2 at 2 paused -1 failed, end the CapacityBuffer",
+		},
+		"a failure of which the queue has not heard, and no quota": {
+			[]stage{{wish: wish(request)}, {says: conditionFailed, after: time.Minute}, {wish: wish(request, second)}},
+			"record 1 at 4, ask with a ProvisioningRequest, record 1 at 4 failed, end the ProvisioningRequest, record 2 at 2, ask with a ProvisioningRequest",
+		},
+		"somebody suspends it while it asks again": {
+			[]stage{{wish: wish(buffer, second), after: time.Minute}, {suspended: true}},
+			"record 2 at 2, ask with a CapacityBuffer, record 2 at 2 used, end the CapacityBuffer, forget",
+		},
 		"a failure, and somebody suspends it": {
 			[]stage{{wish: wish(buffer)}, {wish: wish(buffer, paused)}, {suspended: true}},
 			"record 1 at 4, ask with a CapacityBuffer, record 1 at 4 failed, end the CapacityBuffer, record 1 at 4 failed used, forget",
@@ -186,9 +214,14 @@ func TestNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer()
-			for i, stage := range tc.stages {
+			now := fixture.Noon
+			for _, stage := range tc.stages {
 				s.mc.Spec.Suspend = stage.suspended
-				s.settle(t, stage.wish, stage.placed, fixture.Noon.Add(time.Duration(i)*time.Hour))
+				if stage.says != "" {
+					s.Requests[0].Status.Conditions = []metav1.Condition{{Type: stage.says, Status: metav1.ConditionTrue}}
+				}
+				s.settle(t, stage.wish, stage.placed, now)
+				now = now.Add(cmp.Or(stage.after, time.Hour))
 			}
 			if got := strings.Join(s.log, ", "); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
@@ -252,6 +285,7 @@ func TestNextBehind(t *testing.T) {
 			t.Fatalf("seed %d: nothing is asked for\n%s", seed, strings.Join(s.log, "\n"))
 		}
 		s.settle(t, nil, false, now)
+		s.settle(t, nil, false, now.Add(failureCounts))
 		if len(s.repeated) > 0 {
 			t.Fatalf("seed %d: made twice: %v\n%s", seed, s.repeated, strings.Join(s.log, "\n"))
 		}

@@ -45,12 +45,36 @@ func (r *Record) ID() string { return fmt.Sprintf("%d-%d", r.Asked.UnixMilli(), 
 const failureCounts = time.Hour
 
 // countsUntil is until when a failure counts of a MiniCluster for which nothing is to be asked: one without quota comes back. It is
-// zero without a failure, and for a MiniCluster that begins anew or never asks again.
-func (r *Record) countsUntil(mc *v1alpha2.MiniCluster) time.Time {
-	if r == nil || r.Used || r.Until.IsZero() || mc.IsSuspended() || meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
+// zero without a failure.
+func (r *Record) countsUntil() time.Time {
+	if r == nil || r.Used || r.Until.IsZero() {
 		return time.Time{}
 	}
 	return r.Until.Add(failureCounts)
+}
+
+// forgets reports whether no failure of a MiniCluster counts for which nothing is to be asked: it begins anew, or never asks again.
+func forgets(mc *v1alpha2.MiniCluster) bool {
+	return mc.IsSuspended() || meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
+}
+
+// broken is the record of an attempt that goes on no longer, because nothing is to be asked: with its failure, or else with the one
+// before it, of which the pause was over when the attempt began. It is nil without a failure that is still to be recorded.
+func (o *Objects) broken(now time.Time) *Record {
+	record, asked := RecordOf(o.Template), o.Asked()
+	if asked == nil || !asked.Until.IsZero() {
+		return nil
+	}
+	switch {
+	case asked.Verdict.LostNodes():
+		record.Until, record.Reason, record.Message = now.UTC().Truncate(time.Millisecond), asked.Verdict, asked.Message
+	case record.Attempt > 1:
+		record.Until, record.Reason = record.Asked, elastic.NodesTimedOut
+		record.Pauses-- // the next attempt counts one more
+	default:
+		return nil
+	}
+	return record
 }
 
 // RecordOf reads the record of a PodTemplate; nil if it has none that can be read.
