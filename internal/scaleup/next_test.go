@@ -130,6 +130,7 @@ func TestNext(t *testing.T) {
 		wish      *Wish
 		placed    bool
 		suspended bool
+		others    bool          // another controller manages it
 		says      string        // the condition of the request
 		after     time.Duration // until the next stage; an hour if zero
 	}
@@ -187,6 +188,10 @@ func TestNext(t *testing.T) {
 			[]stage{{wish: wish(buffer, second), after: time.Minute}, {suspended: true}},
 			"record 2 at 2, ask with a CapacityBuffer, record 2 at 2 used, end the CapacityBuffer, forget",
 		},
+		"a failure, and another controller takes it": {
+			[]stage{{wish: wish(buffer)}, {wish: wish(buffer, paused)}, {others: true}},
+			"record 1 at 4, ask with a CapacityBuffer, record 1 at 4 failed, end the CapacityBuffer, record 1 at 4 failed used, forget",
+		},
 		"a failure, and somebody suspends it": {
 			[]stage{{wish: wish(buffer)}, {wish: wish(buffer, paused)}, {suspended: true}},
 			"record 1 at 4, ask with a CapacityBuffer, record 1 at 4 failed, end the CapacityBuffer, record 1 at 4 failed used, forget",
@@ -216,7 +221,9 @@ func TestNext(t *testing.T) {
 			s := newServer()
 			now := fixture.Noon
 			for _, stage := range tc.stages {
-				s.mc.Spec.Suspend = stage.suspended
+				if s.mc.Spec.Suspend = stage.suspended; stage.others {
+					s.mc.Spec.ManagedBy = "example.com/other"
+				}
 				if stage.says != "" {
 					s.Requests[0].Status.Conditions = []metav1.Condition{{Type: stage.says, Status: metav1.ConditionTrue}}
 				}

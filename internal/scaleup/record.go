@@ -55,7 +55,7 @@ func (r *Record) countsUntil() time.Time {
 
 // forgets reports whether no failure of a MiniCluster counts for which nothing is to be asked: it begins anew, or never asks again.
 func forgets(mc *v1alpha2.MiniCluster) bool {
-	return mc.IsSuspended() || meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
+	return mc.IsSuspended() || !mc.Spec.IsOurs() || meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
 }
 
 // broken is the record of an attempt that goes on no longer, because nothing is to be asked: with its failure, or else with the one
