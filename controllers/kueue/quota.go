@@ -148,20 +148,28 @@ func (k *Kueue) fillInput(ctx context.Context, reader client.Reader, facts kueue
 	if !in.Uses || in.Rejected || facts.Pod == nil || mc.Status.Admission != nil {
 		return
 	}
+	in.Want, q.Problem = wanted(ctx, reader, facts, q)
+}
+
+// wanted is the Workload as it would be made now, or why Kueue cannot be asked.
+func wanted(ctx context.Context, reader client.Reader, facts kueue.Facts, q *kueue.Quota) (*kueueapi.Workload, error) {
+	mc := facts.MiniCluster
 	var class *kueueapi.WorkloadPriorityClass
 	if name := mc.Labels[v1alpha2.KueuePriorityLabel]; name != "" {
 		if class = index.Named[kueueapi.WorkloadPriorityClass](ctx, reader, name); class == nil {
-			q.Problem = fmt.Errorf("the label %s names the WorkloadPriorityClass %q, which does not exist", v1alpha2.KueuePriorityLabel, name)
-			return
+			return nil, fmt.Errorf("the label %s names the WorkloadPriorityClass %q, which does not exist", v1alpha2.KueuePriorityLabel, name)
 		}
 	}
-	topology, err := kueue.TopologyRequest(mc, in.Cluster)
-	if err != nil {
-		q.Problem = err
-		return
+	topology, err := kueue.TopologyRequest(mc, q.Input.Cluster)
+	if errors.Is(err, kueue.ErrUnknown) && q.Workload != nil { // the rest of what it asks for may have changed
+		topology, err = kueue.RequestOf(q.Workload), nil
 	}
-	in.Want = kueue.Workload(mc, facts.Pod, class, topology, q.Deadlines)
-	kueue.CountServices(in.Want, facts.ServicesPod)
+	if err != nil {
+		return nil, err
+	}
+	wl := kueue.Workload(mc, facts.Pod, class, topology, q.Deadlines)
+	kueue.CountServices(wl, facts.ServicesPod)
+	return wl, nil
 }
 
 // cluster reads objects of Kueue from the cache.

@@ -23,6 +23,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/fixture/cached"
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -130,6 +131,62 @@ func TestKueueIsToldDeadlines(t *testing.T) {
 			}
 			if q.State != life.QuotaMissing || q.Message != "asks Kueue for quota" {
 				t.Errorf("it is granted %+v", q.Grant)
+			}
+		})
+	}
+}
+
+// While it is not known which topologies there are, a Workload says what was asked, and follows what else has changed. Without a
+// Workload nothing is asked.
+func TestUnknownTopology(t *testing.T) {
+	const team, other = "team", "other"
+	at := func(queue string) *v1alpha2.MiniCluster {
+		mc := fixture.MiniCluster("lmp").Size(4).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Placement.TopologyKey = "rack" }).Defaulted()
+		mc.Labels = map[string]string{v1alpha2.KueueQueueLabel: queue}
+		return mc
+	}
+	pod := fixture.Pod("x").Obj()
+	made := func(quota bool) *kueueapi.Workload {
+		wl := kueue.Workload(at(team), pod, nil, &kueueapi.PodSetTopologyRequest{Preferred: ptr.To("rack")}, elastic.Deadlines{})
+		if quota {
+			wl.Status.Admission = &kueueapi.Admission{}
+			wl.Status.Conditions = []metav1.Condition{{Type: kueueapi.WorkloadQuotaReserved, Status: metav1.ConditionTrue}}
+		}
+		return wl
+	}
+	for name, tc := range map[string]struct {
+		wl    *kueueapi.Workload
+		queue string
+		size  int32
+		want  kueue.Write
+		moves bool
+	}{
+		"no Workload":                 {nil, team, 4, kueue.Nothing, false},
+		"nothing else has changed":    {made(false), team, 4, kueue.Nothing, false},
+		"nor with quota":              {made(true), team, 4, kueue.Nothing, false},
+		"another queue":               {made(false), other, 4, kueue.Patch, true},
+		"another queue, with quota":   {made(true), other, 4, kueue.Delete, false},
+		"another size, and has quota": {made(true), team, 5, kueue.Delete, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := at(tc.queue)
+			mc.Spec.Size = tc.size
+			objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: mc.Namespace}}}
+			if tc.wl != nil {
+				objects = append(objects, tc.wl)
+			}
+			c := cached.Client(t, objects...)
+			k := &Kueue{cluster: c, cache: c, namespaces: labels.Everything()}
+			q, err := k.Read(t.Context(), kueue.Facts{MiniCluster: mc, Observation: &life.Observation{}, Pod: pod, Now: fixture.Noon}, &kueue.Memory{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (q.Problem != nil) != (tc.wl == nil) {
+				t.Errorf("the problem is %v", q.Problem)
+			}
+			write, next, _ := q.Next()
+			if write != tc.want || tc.moves && string(next.Spec.QueueName) != tc.queue {
+				t.Errorf("write %d, want %d: %v", write, tc.want, next)
 			}
 		})
 	}

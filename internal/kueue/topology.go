@@ -20,10 +20,13 @@ import (
 // topologyKey is the field of a MiniCluster that asks for a topology where no annotation does.
 const topologyKey = "placement.topologyKey"
 
+// ErrUnknown says that an object is missing by which a MiniCluster asks for a topology.
+var ErrUnknown = errors.New("does not exist")
+
 // TopologyRequest is what the pod sets of a MiniCluster ask of the topologies of its queue's flavors:
 // by Kueue's annotations of the pods, or else by placement.topologyKey. It is nil if they ask for
 // nothing, or if no flavor has a topology: Kueue never admits a Workload that asks for one then. It is
-// an error if an object is missing that says which topologies there are: Kueue gives no quota meanwhile,
+// ErrUnknown if an object is missing that says which topologies there are: Kueue gives no quota meanwhile,
 // and a Workload that asks for none would lose its place in the queue later.
 func TopologyRequest(mc *v1alpha2.MiniCluster, cluster Cluster) (*kueueapi.PodSetTopologyRequest, error) {
 	by, level, wrong := requested(mc)
@@ -50,6 +53,15 @@ func TopologyRequest(mc *v1alpha2.MiniCluster, cluster Cluster) (*kueueapi.PodSe
 		request.Preferred = &level
 	}
 	return request, nil
+}
+
+// RequestOf is the TopologyRequest with which a Workload was made.
+func RequestOf(wl *kueueapi.Workload) *kueueapi.PodSetTopologyRequest {
+	from := ptr.Deref(wl.Spec.PodSets[0].TopologyRequest, kueueapi.PodSetTopologyRequest{}) // of the lead
+	if from.Required == nil && from.Preferred == nil && from.Unconstrained == nil {
+		return nil
+	}
+	return &kueueapi.PodSetTopologyRequest{Required: from.Required, Preferred: from.Preferred, Unconstrained: from.Unconstrained}
 }
 
 // requested says what asks for a topology, an annotation or topologyKey, and for which level.
@@ -84,14 +96,14 @@ func topologyLevels(mc *v1alpha2.MiniCluster, cluster Cluster) (levels []string,
 	name := mc.Labels[v1alpha2.KueueQueueLabel]
 	queue := cluster.Queue(mc.Namespace, kueueapi.LocalQueueName(name))
 	if queue == nil {
-		return nil, false, fmt.Errorf("the LocalQueue %q does not exist, or its ClusterQueue does not", name)
+		return nil, false, fmt.Errorf("the LocalQueue %q %w, or its ClusterQueue does not", name, ErrUnknown)
 	}
 	only = true
 	for _, group := range queue.Spec.ResourceGroups {
 		for i := range group.Flavors {
 			flavor := cluster.Flavor(group.Flavors[i].Name)
 			if flavor == nil {
-				return nil, false, fmt.Errorf("the flavor %q of its queue does not exist", group.Flavors[i].Name)
+				return nil, false, fmt.Errorf("the flavor %q of its queue %w", group.Flavors[i].Name, ErrUnknown)
 			}
 			if flavor.Spec.TopologyName == nil {
 				only = false
@@ -99,7 +111,7 @@ func topologyLevels(mc *v1alpha2.MiniCluster, cluster Cluster) (levels []string,
 			}
 			topology := cluster.Topology(*flavor.Spec.TopologyName)
 			if topology == nil {
-				return nil, false, fmt.Errorf("the topology %q of its queue does not exist", *flavor.Spec.TopologyName)
+				return nil, false, fmt.Errorf("the topology %q of its queue %w", *flavor.Spec.TopologyName, ErrUnknown)
 			}
 			for _, level := range topology.Spec.Levels {
 				if !slices.Contains(levels, level.NodeLabel) {

@@ -4,6 +4,7 @@
 package kueue
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -108,6 +109,9 @@ func TestTopologyRequest(t *testing.T) {
 			if text != tc.want {
 				t.Errorf("got  %s\nwant %s", text, tc.want)
 			}
+			if unknown := strings.HasSuffix(text, "does not exist") || strings.HasSuffix(text, "ClusterQueue does not"); errors.Is(err, ErrUnknown) != unknown {
+				t.Errorf("unknown is %t: %v", !unknown, err)
+			}
 		})
 	}
 }
@@ -146,6 +150,26 @@ func TestWorkloadWithTopology(t *testing.T) {
 	}
 	if Workload(queued("a").Size(1).Defaulted(), pod, nil, nil, elastic.Deadlines{}).Spec.PodSets[0].TopologyRequest != nil {
 		t.Error("the lead alone asks for something")
+	}
+}
+
+// What a Workload asks for is read from it, whatever its size is, and also with a services pod.
+func TestRequestOf(t *testing.T) {
+	pod := fixture.Pod("x").Obj()
+	for name, request := range map[string]*kueueapi.PodSetTopologyRequest{
+		"nothing": nil, "required": {Required: ptr.To("rack")}, "preferred": {Preferred: ptr.To("rack")}, "anywhere": {Unconstrained: ptr.To(true)},
+	} {
+		for _, size := range []int32{1, 4} {
+			wl := Workload(queued("a").Size(size).Defaulted(), pod, nil, request, elastic.Deadlines{})
+			CountServices(wl, pod)
+			before := wl.DeepCopy()
+			if diff := cmp.Diff(request, RequestOf(wl)); diff != "" {
+				t.Errorf("%s at %d:\n%s", name, size, diff)
+			}
+			if diff := cmp.Diff(before, wl); diff != "" {
+				t.Errorf("the Workload was changed:\n%s", diff)
+			}
+		}
 	}
 }
 
