@@ -12,21 +12,23 @@ import (
 )
 
 const (
-	// retryAfter is when a MiniCluster without room asks for quota again. With this project's admission check it doubles with
-	// each retry, up to retryMost.
+	// retryAfter is when a MiniCluster without room asks for quota again, at the earliest, and retryMost at the latest. With this
+	// project's admission check the time doubles with each retry. Without the check nobody counts the retries: the time is the
+	// age of the Workload, divided by retryShare.
 	retryAfter = 15 * time.Second
+	retryShare = 20
 	retryMost  = 5 * time.Minute
 )
 
-// pause is how long a Workload waits that gives its quota back, after some tries without room.
-func pause(wl *kueueapi.Workload, in Input, tries int32) time.Duration {
+// pause is how long a Workload waits that gives its quota back; roomless is how long it waits if there was no room.
+func pause(wl *kueueapi.Workload, in Input, roomless time.Duration) time.Duration {
 	switch {
 	case in.Now.Before(in.NotBefore):
 		return in.NotBefore.Sub(in.Now)
 	case len(wl.Status.ReclaimablePods) > 0: // it needs quota for all pods again, and no room
 		return time.Second
 	}
-	return min(retryAfter<<min(tries, 10), retryMost)
+	return min(roomless, retryMost)
 }
 
 // triesOf is how often a Workload gave quota back for want of room, by this project's admission check; 0 without the check.
@@ -51,7 +53,7 @@ func beginBackoff(wl *kueueapi.Workload, in Input) {
 	if tries == 0 {
 		return
 	}
-	state.RequeueAt = ptr.To(metav1.NewTime(in.Now.Add(pause(wl, in, tries-1))))
+	state.RequeueAt = ptr.To(metav1.NewTime(in.Now.Add(pause(wl, in, retryAfter<<min(tries-1, 10)))))
 	wl.Status.RequeueState = &state
 }
 

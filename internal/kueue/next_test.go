@@ -91,6 +91,9 @@ func TestNext(t *testing.T) {
 	ended := func(reason string, ranks ...int) Input {
 		return running(4, func(in *Input) { in.Finished, in.Message, in.Ranks = reason, "exit code 3", ranks })
 	}
+	madeBefore := func(age time.Duration) change { // it was made so long before noon
+		return func(wl *kueueapi.Workload) { wl.CreationTimestamp = metav1.NewTime(fixture.Noon.Add(-age)) }
+	}
 	suspended := func(wl *kueueapi.Workload) { wl.Annotations[suspendedAnnotation] = "true" }
 	const rested = restFor + 10*time.Second // the eviction's time is ten seconds after noon
 	evicted := func(reason string) change { return condition(kueueapi.WorkloadEvicted, reason, "why") }
@@ -203,9 +206,26 @@ func TestNext(t *testing.T) {
 		"its last attempt gave quota back": {workload(withQuota(3), admitted, readyCheck, reclaimable(1)), waiting(), "placement Retry The last attempt gave quota back"},
 		"without our check, for a while":   {workload(withQuota(3), admitted), waiting(offer(elastic.NoRoom), at(time.Minute)), "nothing"},
 		"without our check": {
-			workload(withQuota(3), admitted, check(provisioning, kueueapi.CheckStateReady), requeue), waiting(offer(elastic.NoRoom), at(time.Hour)),
+			workload(withQuota(3), admitted, check(provisioning, kueueapi.CheckStateReady), requeue, madeBefore(-time.Hour)), waiting(offer(elastic.NoRoom), at(time.Hour)),
 			"Evicted True PodsReadyTimeout; provisioning Pending; count 2, at +1h0m15s",
 		},
+		"without our check, once more": {
+			workload(withQuota(3), admitted, madeBefore(0)), waiting(offer(elastic.NoRoom), at(time.Hour)), "Evicted True PodsReadyTimeout; count 0, at +1h3m0s",
+		},
+		"without our check, often": {
+			workload(withQuota(3), admitted, madeBefore(time.Hour)), waiting(offer(elastic.NoRoom), at(time.Hour)), "Evicted True PodsReadyTimeout; count 0, at +1h5m0s",
+		},
+		"without our check, gave up": {
+			workload(withQuota(3), admitted, madeBefore(time.Hour)), waiting(func(in *Input) { in.NotBefore = in.Now.Add(40 * time.Second) }),
+			"Evicted True PodsReadyTimeout; count 0, at +40s",
+		},
+		"without our check, gave quota back": {
+			workload(withQuota(3), admitted, madeBefore(time.Hour), reclaimable(1)), waiting(), "Evicted True PodsReadyTimeout; count 0, at +1s",
+		},
+		"nodes that do not come":                    {workload(withQuota(3), pendingCheck), waiting(offer(elastic.NodesFailed)), "placement Retry why"},
+		"nodes that may come":                       {workload(withQuota(3), pendingCheck), waiting(offer(elastic.NodesRequested), at(time.Hour)), "nothing"},
+		"nodes that do not come, without our check": {workload(withQuota(3), admitted, madeBefore(0)), waiting(offer(elastic.NodesTimedOut), at(time.Minute)), "Evicted True PodsReadyTimeout; count 0, at +1m15s"},
+		"nodes that do not come, for other quota":   {workload(withQuota(3), check(provisioning, kueueapi.CheckStatePending)), waiting(offer(elastic.NodesTimedOut), at(time.Minute)), "nothing"},
 		// Which have nodes.
 		"has nodes":              {workload(withQuota(3), pendingCheck), running(4), "placement Ready The MiniCluster has nodes"},
 		"has some":               {workload(withQuota(2), pendingCheck), running(2, granted(3)), "placement Ready The MiniCluster has nodes; reclaimable workers 2"},

@@ -101,7 +101,8 @@ func answer(wl *kueueapi.Workload, in Input) bool {
 		return answerChecks(wl, in, kueueapi.CheckStateRetry, why)
 	}
 	state := ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{})
-	state.RequeueAt = ptr.To(metav1.NewTime(in.Now.Add(pause(wl, in, 0))))
+	age := in.Now.Sub(wl.CreationTimestamp.Time)
+	state.RequeueAt = ptr.To(metav1.NewTime(in.Now.Add(pause(wl, in, max(retryAfter, age/retryShare)))))
 	wl.Status.RequeueState = &state
 	for i := range wl.Status.AdmissionChecks { // as Kueue does: others answer the next time, too
 		check := &wl.Status.AdmissionChecks[i]
@@ -120,6 +121,8 @@ func unusable(wl *kueueapi.Workload, in Input) string {
 		return "The last attempt was given up"
 	case len(wl.Status.ReclaimablePods) > 0:
 		return "The last attempt gave quota back"
+	case grant.Placeable && in.Offer.Verdict.LostNodes():
+		return in.Offer.Message
 	case in.Now.Before(graceEnd(wl, in)):
 		return ""
 	case grant.Quota == nil:
@@ -133,7 +136,7 @@ func unusable(wl *kueueapi.Workload, in Input) string {
 	case elastic.NoRoom, elastic.QueueFull, elastic.WaitingForTurn, elastic.NotChecked:
 		return in.Offer.Message
 	default:
-		if verdict.Refused() || verdict.LostNodes() {
+		if verdict.Refused() {
 			return in.Offer.Message
 		}
 	}
