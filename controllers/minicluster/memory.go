@@ -31,10 +31,8 @@ type memory struct {
 	files types.UID
 	// repaired is when the objects that brokers need were last made.
 	repaired time.Time
-	// written is when the status was last written.
-	written time.Time
-	// gone is when the API server last said that there is no such MiniCluster.
-	gone time.Time
+	// status is when the status was last written, and when the API server last said that there is no such MiniCluster.
+	status struct{ written, gone time.Time }
 	// named is when names were last published.
 	named time.Time
 	// tidied is when pods were last deleted, and tidiedSet their JobSet.

@@ -29,7 +29,7 @@ func TestReconcileOneThatIsGone(t *testing.T) {
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(mc).Build(), Clock: testingclock.NewFakePassiveClock(fixture.Noon.Add(10 * time.Second)),
 		parts: parts{memories: &memories{}}, // without the parts that a pass needs
 	}
-	r.memories.of(mc).gone = fixture.Noon
+	r.memories.of(mc).status.gone = fixture.Noon
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(mc)})
 	if want := behindFor - 10*time.Second; err != nil || result.RequeueAfter != want {
 		t.Errorf("it is looked at again after %s (%v), want %s", result.RequeueAfter, err, want)

@@ -157,7 +157,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, errors.Join(client.IgnoreNotFound(err), r.Kueue.Forget(ctx, req.NamespacedName))
 	}
 	memory, now := r.memories.of(&mc), r.Clock.Now()
-	if again := memory.gone.Add(behindFor); !memory.gone.IsZero() && now.Before(again) {
+	if again := memory.status.gone.Add(behindFor); !memory.status.gone.IsZero() && now.Before(again) {
 		return requeueAt(again, now), nil // the cache does not show the deletion yet: what is made goes at once, and is made again
 	}
 	result, err := r.pass(ctx, &mc, memory)

@@ -59,7 +59,7 @@ func (r *reporter) report(ctx context.Context, seen *observed, plan life.Plan) (
 	if equality.Semantic.DeepEqual(&seen.stored.Status, &desired) {
 		return requeueAt(lookAgain, seen.now), nil
 	}
-	next := seen.memory.written.Add(seen.pace(plan))
+	next := seen.memory.status.written.Add(seen.pace(plan))
 	if seen.now.Before(next) && onlyCounts(&seen.stored.Status, &desired) {
 		return requeueAt(elastic.Earliest(lookAgain, next), seen.now), nil
 	}
@@ -68,14 +68,14 @@ func (r *reporter) report(ctx context.Context, seen *observed, plan life.Plan) (
 	patch := client.MergeFromWithOptions(withStatus(seen.stored, seen.stored.Status), client.MergeFromWithOptimisticLock{})
 	if err := r.client.Status().Patch(ctx, updated, patch); err != nil {
 		if apierrors.IsNotFound(err) {
-			seen.memory.gone = seen.now
+			seen.memory.status.gone = seen.now
 		}
 		return ctrl.Result{}, fmt.Errorf("writing the status of MiniCluster %q: %w", seen.stored.Name, err)
 	}
 	if !keepsLead(plan, updated) {
 		return ctrl.Result{}, errOldDefinition
 	}
-	seen.memory.written = seen.now
+	seen.memory.status.written = seen.now
 	if _, grows := plan.Step.(life.Grow); grows {
 		seen.memory.noteGrowth(seen.stored, updated)
 	}

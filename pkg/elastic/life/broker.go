@@ -126,6 +126,11 @@ func (b Broker) hadNoPart(lead Broker) bool {
 	return lead.State == Up && (b.State == Missing || b.Idle) || b.neverRan() || endedBefore
 }
 
+// cameAfter reports whether a broker began to run after the command did. Clocks of nodes may differ.
+func (b Broker) cameAfter(lead Broker) bool {
+	return !b.Idle && !lead.ReadySince.IsZero() && b.Since.After(lead.ReadySince.Add(seenGrace))
+}
+
 // replaced reports whether a new pod stands in for the broker, or will.
 func (b Broker) replaced() bool { return b.State == Missing || b.State == Gated }
 

@@ -52,7 +52,7 @@ const (
 // startTimedOut ends an attempt that does not start in time. A lead that may begin just then has a moment more until it is
 // seen: otherwise the attempt would end although its command runs. Few leads wait for that moment to begin.
 func startTimedOut(o *Observation, now time.Time) *Plan {
-	if o.begun() || now.Before(o.startDeadline(now)) {
+	if o.begun() || now.Before(startDeadline(o, now)) {
 		return nil
 	}
 	why := "too few to start" + o.unresolved()
@@ -66,7 +66,7 @@ func startTimedOut(o *Observation, now time.Time) *Plan {
 }
 
 // startDeadline is how long the command is waited for.
-func (o *Observation) startDeadline(now time.Time) time.Time {
+func startDeadline(o *Observation, now time.Time) time.Time {
 	deadline := o.Admission.At.Add(o.Policy.StartTimeout)
 	if o.MayRun(now) {
 		return deadline.Add(seenGrace)

@@ -115,7 +115,7 @@ func (o *Observation) lookForServices(now time.Time) time.Time {
 }
 
 func waitingForBrokers(o *Observation, now time.Time) *Plan {
-	plan := &Plan{Step: Wait{}, State: StateStarting, Message: o.progress(), LookAgain: o.startDeadline(now)}
+	plan := &Plan{Step: Wait{}, State: StateStarting, Message: o.progress(), LookAgain: startDeadline(o, now)}
 	if quorum := o.quorumDeadline(); now.Before(quorum) {
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, quorum)
 	}

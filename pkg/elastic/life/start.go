@@ -133,7 +133,9 @@ func (o *Observation) begin(now time.Time) *Plan {
 	lead := o.Brokers[0]
 	step := Start{Quorum: o.Admission.Quorum, Lead: o.Lead, ReadySince: lead.ReadySince}
 	apart := o.ranks(func(rank int, b Broker) bool { return rank > 0 && !o.leaves(rank) && b.hadNoPart(lead) })
-	late := o.ranks(func(rank int, b Broker) bool { return rank > 0 && !o.leaves(rank) && o.cameLate(b) })
+	late := o.ranks(func(rank int, b Broker) bool {
+		return rank > 0 && !o.leaves(rank) && !o.Policy.Malleable && b.cameAfter(lead)
+	})
 	gone := union(apart, late)
 	part := o.ranks(func(rank int, _ Broker) bool { return !o.leaves(rank) && !slices.Contains(gone, rank) })
 	size := o.Policy.Sizing.LargestWithin(len(part))
@@ -144,12 +146,6 @@ func (o *Observation) begin(now time.Time) *Plan {
 		}
 	}
 	return &Plan{Step: step, State: StateRunning, Message: o.progress()}
-}
-
-// cameLate reports whether a broker began to run after a rigid command did. Clocks of nodes may differ.
-func (o *Observation) cameLate(b Broker) bool {
-	lead := o.Brokers[0]
-	return !o.Policy.Malleable && !b.Idle && !lead.ReadySince.IsZero() && b.Since.After(lead.ReadySince.Add(seenGrace))
 }
 
 // quorumDeadline is how long all brokers are waited for.
