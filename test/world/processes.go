@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
@@ -231,10 +233,10 @@ func (c *checks) isUnknown(mc *v1alpha2.MiniCluster) bool {
 }
 
 // checkRoom checks that the pods that are bound to a node fit on it, except those that its kubelet refused or that have
-// ended. A rank whose pod is being deleted counts once: a JobSet controller that has not heard of its JobSet's end makes the
-// Jobs again, and the next pod of the rank takes the room of the one before.
+// ended. A JobSet controller that has not heard of its JobSet's end makes the Jobs again: the kubelet refuses their pods where
+// there is no room, and the garbage collector deletes them. A rank whose pod is being deleted counts once.
 func (c *checks) checkRoom(pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" {
+	if pod.Spec.NodeName == "" || c.isOrphan(pod) {
 		return
 	}
 	sum, leaving, staying := int64(0), map[string]int64{}, map[string]bool{}
@@ -260,6 +262,12 @@ func (c *checks) checkRoom(pod *corev1.Pod) {
 	if sum > nodeCPUs {
 		c.violate("the pods on %s want %d CPUs since %s is there", pod.Spec.NodeName, sum, pod.Name)
 	}
+}
+
+// isOrphan reports whether the JobSet of a pod is gone.
+func (c *checks) isOrphan(pod *corev1.Pod) bool {
+	uid := pod.Labels[jobsetapi.JobSetUIDKey]
+	return uid != "" && !slices.ContainsFunc(c.world.objects(&jobsetapi.JobSetList{}), func(set client.Object) bool { return string(set.GetUID()) == uid })
 }
 
 // cpus is how many CPUs the containers of a pod request.
