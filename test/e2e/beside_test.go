@@ -295,18 +295,20 @@ func TestMigrateCheck(t *testing.T) {
 	}
 	s.madeByOperator(suspended("runs"))
 	job := s.madeByOperator(suspended("ended"))
-	job.Status.StartTime, job.Status.CompletionTime = new(metav1.Now()), new(metav1.Now())
-	job.Status.Succeeded, job.Status.CompletedIndexes = 1, "0"
-	job.Status.Conditions = []batchv1.JobCondition{
-		{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
-	}
-	eventually(t, func() error { // the Job controller writes, too
-		there := job.DeepCopy()
-		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(job), there); err != nil {
+	eventually(t, func() error { // the Job controller writes, too; nobody may change the time of the start
+		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(job), job); err != nil {
 			return err
 		}
-		there.Status = job.Status
-		return env.client.Status().Update(s.ctx, there)
+		now := new(metav1.Now())
+		if job.Status.StartTime == nil {
+			job.Status.StartTime = now
+		}
+		job.Status.CompletionTime, job.Status.Active, job.Status.Ready = now, 0, nil
+		job.Status.Succeeded, job.Status.CompletedIndexes = 1, "0"
+		job.Status.Conditions = []batchv1.JobCondition{
+			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
+		}
+		return env.client.Status().Update(s.ctx, job)
 	})
 	grantOther(t)
 	operator := deployment("operator-controller-manager", 1)
