@@ -139,7 +139,7 @@ const PlacementGate = Group + "/placement"
 // waits, in place of the gate, until the manager binds the pod, and holds no resources while it waits.
 const SchedulerName = "flux-elastic"
 
-// FieldOwner is the field manager of all that the manager writes.
+// FieldOwner is the field manager of all that the manager writes: the API server takes the name from the user agent.
 const FieldOwner = "flux-elastic"
 
 // Names of the replicated jobs of a MiniCluster's JobSet. The name of the lead's job is "0",
@@ -152,3 +152,6 @@ const (
 	// ServicesJob is the replicated job with the pod of the services, which is no broker.
 	ServicesJob = "services"
 )
+
+// Jobs are the names of all replicated jobs that a JobSet may have.
+var Jobs = []string{LeadJob, WorkersJob, ServicesJob}

@@ -48,7 +48,8 @@ type Kueue struct {
 	// positions are written by Start alone.
 	positions positions
 
-	// found are the Workloads for which Kueue has preempted MiniClusters, by UID, for whoever is in finding.
+	// found are the Workloads for which Kueue has preempted MiniClusters, by UID, for whoever is in finding: a channel, since who
+	// waits for it does not wait longer than a pass.
 	found   map[types.UID]types.NamespacedName
 	finding chan struct{}
 }

@@ -24,8 +24,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-const fieldOwner = client.FieldOwner(v1alpha2.FieldOwner)
-
 // Read reads what Kueue grants to a MiniCluster, and collects what there is to say to Kueue.
 func (k *Kueue) Read(ctx context.Context, facts kueue.Facts, memory *kueue.Memory) (*kueue.Quota, error) {
 	mc, admission := facts.MiniCluster, facts.MiniCluster.Status.Admission
@@ -273,17 +271,17 @@ func (k *Kueue) write(ctx context.Context, q *kueue.Quota, memory *kueue.Memory,
 		}
 		log.Info("Asking Kueue for quota")
 		memory.NoteAsked(q.Input.Now)
-		return k.cluster.Create(ctx, wl, fieldOwner)
+		return k.cluster.Create(ctx, wl)
 	case kueue.Delete:
 		log.Info("Deleting the Workload")
 		err = k.cluster.Delete(ctx, wl, client.Preconditions{UID: ptr.To(wl.UID)}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		return client.IgnoreNotFound(err)
 	case kueue.Patch:
 		log.V(1).Info("Changing the Workload")
-		err = k.cluster.Patch(ctx, wl, patch(), fieldOwner)
+		err = k.cluster.Patch(ctx, wl, patch())
 	case kueue.PatchStatus:
 		log.V(1).Info("Changing the status of the Workload")
-		err = k.cluster.Status().Patch(ctx, wl, patch(), fieldOwner)
+		err = k.cluster.Status().Patch(ctx, wl, patch())
 	}
 	if err == nil {
 		memory.NotePatch(q, write, before, wl)
@@ -310,7 +308,7 @@ func (k *Kueue) Release(ctx context.Context, left []*kueueapi.Workload) error {
 			continue
 		}
 		if next := wl.DeepCopy(); kueue.DropFinalizer(next) {
-			err := k.cluster.Patch(ctx, next, client.MergeFromWithOptions(wl, client.MergeFromWithOptimisticLock{}), fieldOwner)
+			err := k.cluster.Patch(ctx, next, client.MergeFromWithOptions(wl, client.MergeFromWithOptimisticLock{}))
 			errs = append(errs, client.IgnoreNotFound(err))
 		}
 	}

@@ -299,7 +299,7 @@ func (c *checker) dryRun(ctx context.Context, pod, services *corev1.Pod, objects
 	for _, object := range objects {
 		kind := object.GetObjectKind().GroupVersionKind().Kind
 		answer := object.DeepCopyObject().(client.Object) // the answer has no kind
-		err := c.client.Create(ctx, answer, client.DryRunAll, client.FieldOwner(v1alpha2.FieldOwner))
+		err := c.client.Create(ctx, answer, client.DryRunAll)
 		if err != nil && !apierrors.IsAlreadyExists(err) && !c.live.isShared(ctx, object) {
 			return sort(v1alpha2.ReasonObjectRejected, "the "+kind, err)
 		}

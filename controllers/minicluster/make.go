@@ -92,7 +92,7 @@ func (m *maker) makeObjects(ctx context.Context, seen *observed) error {
 // makeJobSet makes the JobSet, and reports whether it did: it may have done so before.
 func (m *maker) makeJobSet(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) (made bool, err error) {
 	attempt, generation, admitted := jobset.Attempt(set), jobset.Generation(set), jobset.Admitted(set)
-	err = m.client.Create(ctx, set, client.FieldOwner(v1alpha2.FieldOwner))
+	err = m.client.Create(ctx, set)
 	switch {
 	case err == nil:
 		return true, nil
@@ -187,7 +187,7 @@ func (m *maker) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, set *
 	}
 	var gone error
 	for _, file := range files {
-		kind, name, how := file.GetObjectKind().GroupVersionKind().Kind, file.GetName(), append(slices.Clone(options), client.FieldOwner(v1alpha2.FieldOwner))
+		kind, name, how := file.GetObjectKind().GroupVersionKind().Kind, file.GetName(), slices.Clone(options)
 		_, isSecret := file.(*corev1.Secret)
 		onlyAsks := isSecret && mounted && was.Spec.Flux.CurveCert == ""
 		if onlyAsks {
@@ -221,7 +221,7 @@ func (m *maker) createScripts(ctx context.Context, set *jobsetapi.JobSet) error 
 		what := fmt.Sprintf("ConfigMap %q was deleted, which had the scripts of brokers of another version of the manager", scripts.Name)
 		return &goneError{what: what, other: "the scripts of this version"}
 	}
-	err = m.client.Create(ctx, scripts.DeepCopy(), client.FieldOwner(v1alpha2.FieldOwner))
+	err = m.client.Create(ctx, scripts.DeepCopy())
 	if apierrors.IsAlreadyExists(err) { // another MiniCluster starts as well, or somebody else took the name
 		err = m.live.findScripts(ctx, scripts)
 	}
@@ -262,7 +262,7 @@ func unforeseen(seen *observed, err error) error {
 // makeService makes a Service, or becomes one more owner of the Service that other MiniClusters
 // have made under the name. The Service gets the ports that it lacks.
 func (m *maker) makeService(ctx context.Context, mc *v1alpha2.MiniCluster, service *corev1.Service) error {
-	refusal := m.client.Create(ctx, service, client.FieldOwner(v1alpha2.FieldOwner))
+	refusal := m.client.Create(ctx, service)
 	if refusal == nil {
 		return nil
 	}
@@ -313,7 +313,7 @@ func (m *maker) patchService(ctx context.Context, service *corev1.Service, conte
 	if err != nil {
 		return err
 	}
-	if err := m.client.Patch(ctx, service, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(v1alpha2.FieldOwner)); err != nil {
+	if err := m.client.Patch(ctx, service, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
 		return fmt.Errorf("sharing Service %q: %w", service.Name, err)
 	}
 	return nil

@@ -13,7 +13,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/state"
@@ -76,7 +75,7 @@ func (n *namer) publishNames(ctx context.Context, seen *observed) (time.Time, er
 // writeSlice creates a slice, or replaces the version of it that was read.
 func (n *namer) writeSlice(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
 	if slice.ResourceVersion == "" {
-		return n.client.Create(ctx, slice, client.FieldOwner(v1alpha2.FieldOwner))
+		return n.client.Create(ctx, slice)
 	}
-	return n.client.Update(ctx, slice, client.FieldOwner(v1alpha2.FieldOwner))
+	return n.client.Update(ctx, slice)
 }

@@ -128,7 +128,7 @@ func (ob *observer) readJobs(ctx context.Context, seen *observed) (err error) {
 // jobOf is a Job of a JobSet; nil if there is none.
 func (ob *observer) jobOf(ctx context.Context, set *jobsetapi.JobSet, replicated string) (*batchv1.Job, error) {
 	var job batchv1.Job
-	switch err := ob.cache.Get(ctx, nameOf(set, replicated), &job); {
+	switch err := ob.cache.Get(ctx, nameOf(set, replicated), &job, client.UnsafeDisableDeepCopy); {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:

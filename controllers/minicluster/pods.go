@@ -84,7 +84,7 @@ func (p *podWriter) tell(ctx context.Context, seen *observed, step life.Step) er
 
 // patch patches a pod without changing the cache.
 func (p *podWriter) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) error {
-	return p.client.Patch(ctx, pod.DeepCopy(), client.RawPatch(kind, patch), client.FieldOwner(v1alpha2.FieldOwner))
+	return p.client.Patch(ctx, pod.DeepCopy(), client.RawPatch(kind, patch))
 }
 
 // tidy deletes the pods of followers that have ended, in as few requests as possible; the next pass goes on. Their Job

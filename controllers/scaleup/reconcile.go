@@ -21,9 +21,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/scaleup"
 )
 
-// fieldOwner is the field manager of the objects.
-const fieldOwner = client.FieldOwner(v1alpha2.FieldOwner)
-
 // setup registers the controller and its watches.
 func (s *ScaleUp) setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
@@ -117,9 +114,9 @@ func (s *ScaleUp) carryOut(ctx context.Context, step *scaleup.Step, objects *sca
 	lock := client.MergeFromWithOptimisticLock{}
 	switch {
 	case step.CreateTemplate != nil:
-		return wrap("creating", "PodTemplate", step.CreateTemplate, s.cluster.Create(ctx, step.CreateTemplate, fieldOwner))
+		return wrap("creating", "PodTemplate", step.CreateTemplate, s.cluster.Create(ctx, step.CreateTemplate))
 	case step.PatchTemplate != nil:
-		return wrap("changing", "PodTemplate", step.PatchTemplate, s.cluster.Patch(ctx, step.PatchTemplate, client.MergeFromWithOptions(objects.Template, lock), fieldOwner))
+		return wrap("changing", "PodTemplate", step.PatchTemplate, s.cluster.Patch(ctx, step.PatchTemplate, client.MergeFromWithOptions(objects.Template, lock)))
 	case step.DeleteTemplate != nil:
 		return client.IgnoreNotFound(wrap("deleting", "PodTemplate", step.DeleteTemplate, s.delete(ctx, step.DeleteTemplate)))
 	case step.CreateRequest != nil:
@@ -127,13 +124,13 @@ func (s *ScaleUp) carryOut(ctx context.Context, step *scaleup.Step, objects *sca
 		if err != nil {
 			return err
 		}
-		return wrap("creating", object.GetKind(), object, s.cluster.Create(ctx, object, fieldOwner))
+		return wrap("creating", object.GetKind(), object, s.cluster.Create(ctx, object))
 	case step.PatchRequest != nil:
 		object := objectOf(step.PatchRequest.GroupVersionKind())
 		object.SetNamespace(step.PatchRequest.Namespace)
 		object.SetName(step.PatchRequest.Name)
 		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"replicas":%d}}`, step.PatchRequest.ResourceVersion, *step.PatchRequest.Spec.Replicas)
-		return wrap("changing", object.GetKind(), object, s.cluster.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), fieldOwner))
+		return wrap("changing", object.GetKind(), object, s.cluster.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)))
 	case step.DeleteRequest != nil:
 		object, err := step.DeleteRequest.Unstructured()
 		if err != nil {

@@ -29,8 +29,18 @@ type input struct {
 	Certificate string `json:"certificate,omitempty"`
 }
 
-// mostInput bounds the bytes that an input may have. A larger one was not written by this project.
-const mostInput = 16 << 20
+// mostInput and mostTokens bound the bytes and the tokens of JSON that an input may have. MiniClusters have fewer
+// (weight.Most). Whoever may change a JobSet may write any input there: a few bytes that unpack to millions of containers.
+const (
+	mostInput  = 256 << 10
+	mostTokens = 32 << 10
+)
+
+// errTooLarge says that an input was not written by this project.
+var errTooLarge = errors.New("it is larger than any MiniCluster may be")
+
+// errOther says that an input is not that of its JobSet.
+var errOther = errors.New("it is of another number of brokers")
 
 // ErrCertificateEdited says that the certificate of an attempt was in the spec, and is not there any more.
 var ErrCertificateEdited = errors.New("spec.flux.curveCert was edited")
@@ -44,16 +54,24 @@ func Remember(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) error {
 	if err != nil {
 		return fmt.Errorf("writing what JobSet %q is made from: %w", set.Name, err)
 	}
+	packed, err := pack(text)
+	if err != nil {
+		return err
+	}
+	metav1.SetMetaDataAnnotation(&set.ObjectMeta, v1alpha2.InputAnnotation, packed)
+	return nil
+}
+
+func pack(text []byte) (string, error) {
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)
 	if _, err := zip.Write(text); err != nil {
-		return err
+		return "", err
 	}
 	if err := zip.Close(); err != nil {
-		return err
+		return "", err
 	}
-	metav1.SetMetaDataAnnotation(&set.ObjectMeta, v1alpha2.InputAnnotation, base64.StdEncoding.EncodeToString(packed.Bytes()))
-	return nil
+	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }
 
 // Remembered returns a MiniCluster as it was when its JobSet was made. A JobSet of an older version does not say that:
@@ -75,6 +93,9 @@ func Remembered(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) (*v1alpha2.Mini
 	}
 	was := mc.DeepCopy()
 	was.Spec, was.Status.Runs, was.Status.MaximumSize = in.Spec, in.Runs, in.MaximumSize
+	if Size(was) != Brokers(set) {
+		return nil, fmt.Errorf("annotation %s of JobSet %q: %w", v1alpha2.InputAnnotation, set.Name, errOther)
+	}
 	return was, nil
 }
 
@@ -87,12 +108,31 @@ func unpack(text string) (in input, err error) {
 	if err != nil {
 		return in, err
 	}
-	content, err := io.ReadAll(io.LimitReader(zip, mostInput))
+	content, err := io.ReadAll(io.LimitReader(zip, mostInput+1))
+	if err == nil {
+		err = checkAmount(content)
+	}
 	if err != nil {
 		return in, err
 	}
 	err = json.Unmarshal(content, &in)
 	return in, err
+}
+
+// checkAmount returns an error for JSON with too many bytes or tokens, or that cannot be read.
+func checkAmount(content []byte) error {
+	if len(content) > mostInput {
+		return errTooLarge
+	}
+	tokens := json.NewDecoder(bytes.NewReader(content))
+	for range mostTokens {
+		if _, err := tokens.Token(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return errTooLarge
 }
 
 // digest is the same for the same text, and does not tell it; "" for none.

@@ -65,7 +65,20 @@ func TestRememberNothing(t *testing.T) {
 	if was, err := Remembered(mc, set); was != mc || err != nil {
 		t.Errorf("%v %v", was, err)
 	}
-	for _, text := range []string{"", "?", "H4sI", "bm8gemlw"} {
+	set, err := JobSet(mc, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := func(json string) string {
+		t.Helper()
+		text, err := pack([]byte(json))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	many := func(n int) string { return packed(`{"spec":{"containers":[` + strings.Repeat("{},", n) + `{}]}}`) }
+	for _, text := range []string{"", "?", "H4sI", "bm8gemlw", packed("{"), packed("{}"), packed(`{"spec":{"size":3}}`), many(20_000), many(5_000_000)} {
 		set.Annotations = map[string]string{v1alpha2.InputAnnotation: text}
 		if was, err := Remembered(mc, set); err == nil {
 			t.Errorf("%q is %v", text, was)

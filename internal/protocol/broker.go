@@ -38,9 +38,19 @@ func (p *Pod) readBroker() {
 		b.EndedAt = endedAt(p.Pod)
 	case life.Succeeded:
 		b.EndedAt, b.Lingers = endedAt(p.Pod), !p.Ended
+	case life.Leaving:
+		b.Since = runsSince(p.Pod)
 	case life.Coming, life.Up:
 		p.readContainer()
 	}
+}
+
+// runsSince is since when the broker's container runs; zero if it does not.
+func runsSince(pod *corev1.Pod) time.Time {
+	if status := brokerStatus(pod); status != nil && status.State.Running != nil {
+		return status.State.Running.StartedAt.Time
+	}
+	return time.Time{}
 }
 
 // whatRan says whether the broker runs and has started up, and whether it has run and nobody knows how far it came.
@@ -50,7 +60,7 @@ func (p *Pod) whatRan() (started, unknown bool) {
 		return false, false
 	}
 	runs := status.State.Running != nil
-	return runs && ptr.Deref(status.Started, false), p.Ended && !turnedAway(p.Pod) && (runs || endIsUnknown(status.State.Terminated))
+	return runs && ptr.Deref(status.Started, false), p.Ended && !turnedAway(p.Pod) && (runs || endIsUnknown(status.State.Terminated) && !neverStarted(status))
 }
 
 // unresolved is the name that did not resolve for an init container of a pod; "" if none tells of one.
@@ -118,12 +128,9 @@ func replaces(pod *corev1.Pod) bool {
 
 // readContainer reads what the broker's container shows.
 func (p *Pod) readContainer() {
-	b, status, readiness := &p.Broker, brokerStatus(p.Pod), condition(p.Pod, corev1.PodReady)
-	b.Ready = ready(p.Pod)
-	switch {
-	case status != nil && status.State.Running != nil:
-		b.Since = status.State.Running.StartedAt.Time
-	default: // what keeps other containers from starting is not the broker's trouble
+	b, readiness := &p.Broker, condition(p.Pod, corev1.PodReady)
+	b.Ready, b.Since = ready(p.Pod), runsSince(p.Pod)
+	if b.Since.IsZero() { // what keeps other containers from starting is not the broker's trouble
 		b.Trouble = trouble(p.Pod)
 	}
 	switch {
@@ -270,6 +277,13 @@ var unknownEnds = []string{"Unknown", "ContainerStatusUnknown"}
 
 func endIsUnknown(ended *corev1.ContainerStateTerminated) bool {
 	return ended != nil && slices.Contains(unknownEnds, ended.Reason)
+}
+
+// neverStarted reports whether a container whose end nobody saw has never run. The kubelet makes up an end for each container
+// without one once it ends the pod, also if it still pulls the image. A container that has run has an ID, or an end before that.
+// Source: TerminatePod of pkg/kubelet/status, and convertToAPIContainerStatuses of pkg/kubelet.
+func neverStarted(status *corev1.ContainerStatus) bool {
+	return status.ContainerID == "" && status.LastTerminationState.Terminated == nil
 }
 
 // startErrors are reasons for containers that the container runtime could not start. Their exit codes are made up, too.

@@ -55,8 +55,16 @@ func TestBrokersContainer(t *testing.T) {
 			life.Broker{State: life.Failed, ExitCode: new(3), EndedAt: fixture.Noon},
 		},
 		"nobody saw its end": {
-			corev1.PodFailed, corev1.ContainerStatus{State: ended(137, "ContainerStatusUnknown")}, running,
+			corev1.PodFailed, corev1.ContainerStatus{State: ended(137, "ContainerStatusUnknown"), ContainerID: "containerd://1"}, running,
 			life.Broker{State: life.Failed, EndedAt: fixture.Noon, EndUnknown: true},
+		},
+		"its kubelet has lost it": {
+			corev1.PodFailed, corev1.ContainerStatus{State: ended(137, "ContainerStatusUnknown"), LastTerminationState: ended(137, "ContainerStatusUnknown")}, running,
+			life.Broker{State: life.Failed, EndedAt: fixture.Noon, EndUnknown: true},
+		},
+		"it has never run: its image was still pulled": {
+			corev1.PodFailed, corev1.ContainerStatus{State: ended(137, "ContainerStatusUnknown")}, running,
+			life.Broker{State: life.Failed, EndedAt: fixture.Noon},
 		},
 		"a signal ended it, and the command with it": {
 			corev1.PodFailed, corev1.ContainerStatus{State: told(143, "the container was ended while the command ran\n")}, ended(143, "Error"),
@@ -119,6 +127,18 @@ func TestDeletedBroker(t *testing.T) {
 		if got := Read(pod).Broker; got.State != tc.state || !cmp.Equal(got.ExitCode, tc.code) {
 			t.Errorf("%s: %v with exit code %v", name, got.State, got.ExitCode)
 		}
+	}
+}
+
+// A pod that is being deleted tells since when its broker runs: on a node that is cut off, the command may have begun.
+func TestLeavingBroker(t *testing.T) {
+	pod := fixture.BrokerPod("lmp", 0).On("n0").Obj()
+	pod.DeletionTimestamp = new(metav1.NewTime(fixture.Noon))
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+		Name: "lmp", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(fixture.Noon)}},
+	}}}
+	if got := Read(pod).Broker; got.State != life.Leaving || !got.Since.Equal(fixture.Noon) {
+		t.Errorf("it is %v since %s", got.State, got.Since)
 	}
 }
 

@@ -211,7 +211,7 @@ func brokerOf(pod *protocol.Pod, node *corev1.Node, name string) life.Broker {
 	}
 	b.NodeGone, b.NodeDown = node == nil, node != nil && !Ready(node)
 	b.NodeReturned = node != nil && returned(&b, readySince(node))
-	if b.NodeGone && (b.State == life.Coming || b.State == life.Up) {
+	if b.NodeGone && (b.State == life.Coming || b.State == life.Up || b.State == life.Leaving) {
 		b.EndUnknown = !b.Since.IsZero()
 		b.State, b.Ready, b.ReadySince, b.Idle, b.Since, b.Trouble = life.Leaving, false, time.Time{}, false, time.Time{}, ""
 	}

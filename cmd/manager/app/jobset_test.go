@@ -109,6 +109,7 @@ func TestOwnJobSets(t *testing.T) {
 		"of an earlier one":                  {func(s *jobsetapi.JobSet) { s.OwnerReferences[0].UID = "earlier" }, false},
 		"a second one":                       {func(s *jobsetapi.JobSet) { s.Name = "second" }, false},
 		"one that has many Jobs of a kind":   {func(s *jobsetapi.JobSet) { s.Spec.ReplicatedJobs[1].Replicas = 2000000000 }, false},
+		"one that has another Job":           {func(s *jobsetapi.JobSet) { s.Spec.ReplicatedJobs[1].Name = "other" }, false},
 		"one of which the cache has no more": {func(s *jobsetapi.JobSet) { s.Spec = jobsetapi.JobSetSpec{} }, false},
 		"one that is gone before it is met":  {func(s *jobsetapi.JobSet) { s.Namespace = "elsewhere" }, false},
 	} {

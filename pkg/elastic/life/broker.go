@@ -122,8 +122,8 @@ func (b Broker) neverRan() bool {
 // drained, as a lead that starts alone drains those above its size. After the command, brokers that had a part are gone or
 // not ready.
 func (b Broker) hadNoPart(lead Broker) bool {
-	endedBefore := b.State == Failed && !b.EndedAt.IsZero() && b.EndedAt.Before(lead.ReadySince)
-	return lead.State == Up && (b.State == Missing || b.Idle) || b.neverRan() || endedBefore
+	ended := (b.State == Failed || b.State == Missing) && !b.EndedAt.IsZero()
+	return lead.State == Up && (b.State == Missing && !ended || b.Idle) || b.neverRan() || ended && b.EndedAt.Before(lead.ReadySince)
 }
 
 // cameAfter reports whether a broker began to run after the command did. Clocks of nodes may differ.

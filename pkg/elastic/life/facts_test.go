@@ -28,6 +28,11 @@ func TestWhatTheLeadLeaves(t *testing.T) {
 		"it has failed, and says that it had begun": {
 			admitted("fuuu", func(o *Observation) { o.ToldBegan = true }), Start{Quorum: 4},
 		},
+		"it ran on a node that is dead, and is being deleted": {
+			admitted("luuu", func(o *Observation) {
+				o.Brokers[0].Since, o.Brokers[0].NodeDown, o.Policy.StartTimeout = noon, true, time.Second
+			}), Start{Quorum: 4},
+		},
 		"nobody saw its end": {
 			admitted("fuuu", func(o *Observation) {
 				o.Workload, o.Brokers[0].ExitCode, o.Brokers[0].EndUnknown = Broken, nil, true
@@ -134,10 +139,11 @@ func TestBeginAfterAbsence(t *testing.T) {
 		change func(*Observation)
 		want   Start
 	}{
-		"one never ran":            {"ruuc", nil, Start{Quorum: 3, Vacated: []int{3}}},
-		"one had part, and failed": {"ruuf", func(o *Observation) { o.Brokers[3].EndedAt = at }, Start{Quorum: 4}},
-		"one failed before":        {"ruuf", nil, Start{Quorum: 3, Vacated: []int{3}}},
-		"one came up later":        {"ruuu", func(o *Observation) { o.Brokers[3].Since = noon.Add(150 * time.Second) }, Start{Quorum: 3, Leaving: []int{3}}},
+		"one never ran":                               {"ruuc", nil, Start{Quorum: 3, Vacated: []int{3}}},
+		"one had part, and failed":                    {"ruuf", func(o *Observation) { o.Brokers[3].EndedAt = at }, Start{Quorum: 4}},
+		"one had part, and its pod is being replaced": {"ruu-", func(o *Observation) { o.Brokers[3].EndedAt = at }, Start{Quorum: 4}},
+		"one failed before":                           {"ruuf", nil, Start{Quorum: 3, Vacated: []int{3}}},
+		"one came up later":                           {"ruuu", func(o *Observation) { o.Brokers[3].Since = noon.Add(150 * time.Second) }, Start{Quorum: 3, Leaving: []int{3}}},
 		"one came up later, and is used": {"ruuu", func(o *Observation) {
 			o.Policy.Malleable, o.Brokers[3].Since = true, noon.Add(150*time.Second)
 		}, Start{Quorum: 4}},
@@ -296,6 +302,24 @@ func TestLingers(t *testing.T) {
 	})
 	for after, want := range map[time.Duration]Step{0: Wait{}, lingerGrace: EndLead{}} {
 		check(t, Plan{Step: want}, Decide(o, noon.Add(after)))
+	}
+}
+
+// A follower that has failed beside a container of others, which never ends, comes back in a new pod where the command goes on
+// without the follower.
+func TestFollowerLingers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Observation)
+		want   string
+	}{
+		"before the command":                    {func(*Observation) {}, "EvictPods"},
+		"while the command goes on":             {func(o *Observation) { o.Started, o.Policy.OnLoss = noon, LossContinue }, "EvictPods"},
+		"while the command is to end by itself": {func(o *Observation) { o.Started = noon }, "Lose"},
+	} {
+		o := admitted("uuuf", func(o *Observation) { o.Brokers[3].Lingers = true })
+		if tc.change(o); Name(Decide(o, noon.Add(time.Second)).Step) != tc.want {
+			t.Errorf("%s: %s", name, Name(Decide(o, noon.Add(time.Second)).Step))
+		}
 	}
 }
 

@@ -97,11 +97,12 @@ const (
 	keptGrace = 30 * time.Second
 )
 
-// misplaced removes pods from nodes that their ranks gave back. A node counts as held while pods
-// are on it.
+// misplaced removes pods from nodes that their ranks gave back, and pods of followers that are to come back, of which only
+// containers of others run: their Job makes no other pod before they end. A node counts as held while pods are on it.
 func misplaced(o *Observation, now time.Time) *Plan {
 	ranks := o.ranks(func(rank int, b Broker) bool {
-		return (!o.Admission.Has(rank) || b.Misplaced) && (b.State == Coming || b.State == Up || b.Lingers)
+		outlived := rank > 0 && b.State == Failed && b.Lingers && b.NotStarted == "" && (!o.begun() || o.Policy.OnLoss == LossContinue)
+		return outlived || (!o.Admission.Has(rank) || b.Misplaced) && (b.State == Coming || b.State == Up || b.Lingers)
 	})
 	if len(ranks) == 0 {
 		return nil
@@ -112,7 +113,7 @@ func misplaced(o *Observation, now time.Time) *Plan {
 			step.Kept = append(step.Kept, rank)
 		}
 	}
-	return &Plan{Step: step, State: o.state(), Message: "evicts pods from nodes that were given back"}
+	return &Plan{Step: step, State: o.state(), Message: "evicts pods whose nodes were given back, or whose brokers have ended"}
 }
 
 // left is misplaced for a command that runs: what the lead is to be told keeps no pod on its node. A pod of which the eviction

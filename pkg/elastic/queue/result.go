@@ -111,7 +111,7 @@ func (r *run) message() string {
 	case "preempt":
 		return fmt.Sprintf("gave its nodes to %s with priority %d", r.takes(), r.taker.Priority)
 	}
-	return fmt.Sprintf("gave its nodes to %s, which had less than its share of these nodes", r.takes())
+	return fmt.Sprintf("gave its nodes to %s, which had less than its share of these nodes, or less than its guarantee", r.takes())
 }
 
 // promised is when a gang behind the heads starts at the latest; zero if this is not known.
@@ -134,6 +134,7 @@ func (v *verdicts) decision(e *entry, before int) Decision {
 		return d
 	case e.isPutOff:
 		d.Verdict, d.Message, d.PutOff = elastic.WaitingForTurn, "waits until the pods of those that start are made", true
+		d.Promised = e.Promised
 		return d
 	case len(e.nodes) > 0:
 		d.Verdict, d.Action, d.Nodes, d.Memory = elastic.Admitted, e.action, e.nodes, Memory{Held: e.Held}
@@ -206,8 +207,15 @@ func (v *verdicts) decideHead(e *entry, d *Decision) {
 		}
 		if v.heads()[0] == e { // others may get the same nodes as the first
 			d.Promised = r.promised()
+			if d.Promised.IsZero() && r.shadow.Before(e.Promised.Add(leavesLate)) { // those that end then still end
+				d.Promised = e.Promised
+			}
 		}
-		d.Message += expectedBy(d.Promised)
+		if d.Promised.IsZero() || d.Promised.After(v.now) {
+			d.Message += expectedBy(d.Promised)
+		} else {
+			d.Message += "; it is the next to start: those on its nodes are ending"
+		}
 		d.LookAgain = elastic.Earliest(d.LookAgain, r.looksAt(v.now))
 	}
 	if pause := e.Taken.Pause; pause.After(v.now) {

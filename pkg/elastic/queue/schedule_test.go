@@ -700,12 +700,17 @@ func TestPreemptedNodesGoToTheHead(t *testing.T) {
 	}
 }
 
-// It does not if the other has waited for longer than its patience, and then nothing is preempted for it.
-func TestNothingIsPreemptedForOthers(t *testing.T) {
+// What is preempted for a head goes to that head, also if the head of another queue has waited for longer than its patience.
+func TestPreemptedBesideOthers(t *testing.T) {
 	c := newCluster(10, easy("default"), easy("b")).run(gang("r", 5, 0), 5, 0).run(gang("s", 5, 0), 5, 1).
 		wait(with(gang("x", 5, 1), inQueue("b"), blocked(2)), with(gang("a", 5, 2), ofPriority(9)))
-	if text := say(Schedule(c.snap, c.room, noon.Add(100*time.Second))); text != "x NoRoom, a NoRoom" {
-		t.Error(text)
+	for second, want := range []string{"x NoRoom, a NoRoom, s is evicted (preempt)", "x NoRoom, a Admitted 5"} {
+		got := Schedule(c.snap, c.room, noon.Add(time.Duration(100+second)*time.Second))
+		if text := say(got); text != want {
+			t.Error(text)
+		}
+		c.keep(got)
+		c.leave("s")
 	}
 }
 
@@ -1159,9 +1164,38 @@ func TestPromiseIsKept(t *testing.T) {
 	got := Schedule(c.snap, c.room, noon.Add(10*time.Second))
 	checkMessages(t, got, "y 1 needs 10, 0 free; it is expected to start by 2026-11-21T12:01:00Z", "x 1 needs 10, 0 free")
 	c.keep(got)
+	for second := 60; second < 90; second += 10 { // r still ends
+		got = Schedule(c.snap, c.room, noon.Add(time.Duration(second)*time.Second))
+		checkMessages(t, got, "y 1 needs 10, 0 free; it is the next to start: those on its nodes are ending", "x 1 needs 10, 0 free")
+		c.keep(got)
+	}
 	c.leave("r")
-	if text := say(Schedule(c.snap, c.room, noon.Add(time.Minute))); text != "y Admitted 10, x NoRoom" {
+	c.snap.MostUnmade, c.snap.Unmade = 100, Unmade{0: 100}
+	got = Schedule(c.snap, c.room, noon.Add(90*time.Second))
+	checkMessages(t, got, "y 1 waits until the pods of those that start are made", "x 1 needs 10, 0 free")
+	c.keep(got)
+	c.snap.Unmade = nil
+	if text := say(Schedule(c.snap, c.room, noon.Add(91*time.Second))); text != "y Admitted 10, x NoRoom" {
 		t.Error(text)
+	}
+}
+
+// Who was promised a start goes first, although another gang of the queue may have nodes now, and is older or has had less.
+func TestPromiseInAQueue(t *testing.T) {
+	for name, c := range map[string]*cluster{
+		"the user of the other was at a limit": newCluster(10, limits(1, 0)).run(with(gang("early", 1, 0), of("u")), 1, 0, endsAt(7200)).
+			run(with(gang("r", 5, 0), of("v")), 5, 0, endsAt(3600)).wait(with(gang("w", 4, 1), of("u")), with(gang("h", 8, 2), of("x"))),
+		"the user of the other has less now": newCluster(10, fair(map[string]float64{"a": 0.1, "b": 0.0})).run(with(gang("early", 4, 0), of("b")), 4, 0, endsAt(7200)).
+			run(with(gang("r", 5, 0), of("v")), 5, 0, endsAt(3600)).wait(with(gang("h", 6, 1), of("a")), with(gang("w", 7, 2), of("b"))),
+	} {
+		for i, gone := range []string{"early", "r", ""} {
+			got := Schedule(c.snap, c.room, noon.Add(time.Duration(10*(i+1))*time.Second))
+			c.keep(got)
+			c.leave(gone)
+			if gone == "" && !strings.HasPrefix(say(got), "h Admitted") {
+				t.Errorf("%s: %s", name, say(got))
+			}
+		}
 	}
 }
 

@@ -58,9 +58,8 @@ func (c *cycle) rank(q *jobQueue) {
 	for _, e := range q.all {
 		e.score = &score{slowdown: e.slowdown(c.now), fair: fair(e.User)}
 	}
-	isNext := func(e *entry) bool { return !e.Promised.IsZero() || e.Taken.waits() || e.awaits }
 	slices.SortStableFunc(q.all, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), compare(isNext(b), isNext(a)), cmp.Compare(b.score.value(), a.score.value()))
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), compare(b.goesFirst(), a.goesFirst()), cmp.Compare(b.score.value(), a.score.value()))
 	})
 }
 

@@ -127,15 +127,15 @@ func (c *cycle) nextQueue() *jobQueue {
 }
 
 // goesBefore orders the queues: by priority, then by their use relative to their weight. Of the
-// queues of a priority, one whose next gang was promised a start goes first. Then comes one whose next gang has waited
-// longer than its patience, the longest wait before others, and then one for whose next gang others gave up nodes.
-// Otherwise another queue would take the kept room the moment it becomes free.
+// queues of a priority, one whose next gang was promised a start goes first. Then comes one for whose next gang others give up
+// nodes: otherwise another queue would take these nodes the moment they become free, and so nobody would give them up. Then
+// comes one whose next gang has waited longer than its patience, the longest wait before others.
 func (c *cycle) goesBefore(a, b *jobQueue) int {
 	return cmp.Or(
 		cmp.Compare(b.Priority, a.Priority),
 		compare(b.isPromised(), a.isPromised()),
-		cmp.Compare(b.lateFor(c.now), a.lateFor(c.now)),
 		compare(b.awaitsTaken(), a.awaitsTaken()),
+		cmp.Compare(b.lateFor(c.now), a.lateFor(c.now)),
 		cmp.Compare(c.state.shareOf(a)/a.weight(), c.state.shareOf(b)/b.weight()),
 		cmp.Compare(b.blockedFor(c.now), a.blockedFor(c.now)),
 		cmp.Compare(a.Name, b.Name),

@@ -88,11 +88,17 @@ func (c *cycle) takeTurns(q *jobQueue) {
 			has[e.user.name].Add(e.Requests, e.least())
 		}
 	}
-	if q.Ordering == ByUser {
+	if q.Ordering != BySlowdown {
 		slices.SortStableFunc(q.all, func(a, b *entry) int {
-			return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.turn, b.turn))
+			return cmp.Or(q.byPriority(&a.Gang, &b.Gang), compare(b.goesFirst(), a.goesFirst()), cmp.Compare(a.turn, b.turn))
 		})
 	}
+}
+
+// goesFirst reports whether a gang goes before others of its priority: it was promised a start or, in a queue whose order changes,
+// nodes come for it.
+func (e *entry) goesFirst() bool {
+	return !e.Promised.IsZero() || !e.queue.isSteady() && (e.Taken.waits() || e.awaits)
 }
 
 // holdings are what the running gangs of each user of a queue hold.

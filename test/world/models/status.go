@@ -200,6 +200,9 @@ func (c *container) status() corev1.ContainerStatus {
 		Name: c.spec.Name, Image: c.spec.Image, State: *c.state.DeepCopy(), LastTerminationState: *c.last.DeepCopy(),
 		RestartCount: c.restarts, Started: ptr.To(c.started), Ready: c.ready,
 	}
+	if c.state.Waiting == nil || c.last.Terminated != nil {
+		status.ContainerID = "containerd://" + c.spec.Name
+	}
 	if c.isInit() {
 		status.Started = ptr.To(c.isRunning())
 		status.Ready = c.isInitialized()
