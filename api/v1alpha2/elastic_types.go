@@ -49,7 +49,9 @@ type ElasticSpec struct {
 
 	// startTimeout is how long the MiniCluster waits for minSize brokers, from its admission.
 	// After that the attempt is given up: its pods are removed, and its nodes are freed. The
-	// MiniCluster is queued again after a pause. At least 1s. Default 10m.
+	// MiniCluster is queued again after a pause. Of a MiniCluster with a deadline, the start may take
+	// as long as the deadline, or 10m if that is longer: a longer startTimeout is cut. At least 1s.
+	// Default 10m.
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2

@@ -217,8 +217,8 @@ type MiniClusterQueueSpec struct {
 	DefaultDeadline *metav1.Duration `json:"defaultDeadline,omitempty"`
 
 	// maxDeadline is the longest deadline of the queue, in whole seconds. A MiniCluster with a
-	// larger deadlineSeconds is not allowed. An elastic.startTimeout above maxDeadline, and above 10m,
-	// counts as so much. A change counts for MiniClusters that are admitted later. Default: no limit.
+	// larger deadlineSeconds is not allowed. A change counts for MiniClusters that are admitted later.
+	// Default: no limit.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=40

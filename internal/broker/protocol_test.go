@@ -5,6 +5,7 @@ package broker
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -335,6 +336,26 @@ func TestRunStoppedAfterItsEnd(t *testing.T) {
 		c.release()
 		pods[0].ends(0)
 	})
+}
+
+// The exit code of a lead is that of its command, also if Flux fails at its end, and says so by an exit code of its own.
+func TestRunTroubleAtTheEnd(t *testing.T) {
+	for _, code := range []int{0, 3} {
+		mc := three(fmt.Sprintf("exit %d", code), func(s *v1alpha2.MiniClusterSpec) {
+			s.Containers[0].Commands.Pre = `
+				scripts=$(mktemp -d) && mkdir "$scripts/rc3.d" && export FLUX_RC_EXTRA=$FLUX_RC_EXTRA:$scripts
+				printf '#!/bin/sh\nexit 1\n' >"$scripts/rc3.d/fails" && chmod +x "$scripts/rc3.d/fails"`
+		})
+		t.Run(strconv.Itoa(code), func(t *testing.T) {
+			withFlux(t, mc, func(c *cluster) {
+				pods := c.startAll()
+				pods[0].ends(code)
+				for _, follower := range pods[1:] {
+					follower.endsAnyhow()
+				}
+			})
+		})
+	}
 }
 
 // ready reports whether the probes of the pod would succeed.

@@ -200,8 +200,12 @@ func TestRunInteractive(t *testing.T) {
 			withFlux(t, mc, func(c *cluster) {
 				pods := c.startAll()
 				pods[0].awaitOnline("3")
+				pods[0].awaitReady(true)
 				pods[0].terminate()
 				pods[0].ends(terminated)
+				if told := c.read(filepath.Join(pods[0].dir, "o", "termination-log")); told != "the container was ended while the command ran\n" {
+					t.Errorf("the lead tells %q", told)
+				}
 				for _, pod := range pods {
 					pod.hasNot("not run")
 				}

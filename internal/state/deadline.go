@@ -79,14 +79,14 @@ func Limit(mc *v1alpha2.MiniCluster, of elastic.Deadlines) time.Duration {
 	return 0
 }
 
-// StartTimeout is how long the start of a MiniCluster may take in a queue with some deadlines. A queue of short commands
-// gives them the time for a start that is the default.
+// StartTimeout is how long the start of a MiniCluster may take in a queue with some deadlines. With a deadline, the start takes no
+// longer than the command: others wait for its end. Short commands have the time for a start that is the default.
 func StartTimeout(mc *v1alpha2.MiniCluster, of elastic.Deadlines) time.Duration {
 	set := mc.Spec.Elastic.StartTimeout.Duration
-	if of.Max == 0 {
-		return set
+	if limit := Limit(mc, of); limit > 0 {
+		return min(set, max(limit, v1alpha2.DefaultStartTimeout))
 	}
-	return min(set, max(of.Max, v1alpha2.DefaultStartTimeout))
+	return set
 }
 
 // TooLong says that a MiniCluster sets a longer deadline than its queue allows, or a longer time for checkpoints; "" if

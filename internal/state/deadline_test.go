@@ -107,9 +107,14 @@ func TestClaimsAreBounded(t *testing.T) {
 		s.Elastic.StartTimeout = &metav1.Duration{Duration: forever}
 		s.Elastic.Checkpoint = &v1alpha2.Checkpoint{Signal: "SIGUSR1", Wait: &metav1.Duration{Duration: forever}}
 	}).Defaulted()
-	if p := Policy(mc); p.StartTimeout != forever {
-		t.Errorf("without a bound it may start for %s", p.StartTimeout)
+	for seconds, want := range map[int64]time.Duration{v1alpha2.DefaultDeadlineSeconds: forever, 60: v1alpha2.DefaultStartTimeout, 3600: time.Hour} {
+		mc.Spec.DeadlineSeconds = &seconds
+		if p := Policy(mc); p.StartTimeout != want {
+			t.Errorf("with a deadline of %d s it may start for %s", seconds, p.StartTimeout)
+		}
 	}
+	mc.Spec.DeadlineSeconds = nil
+	mc.Default()
 	for most, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, time.Second: v1alpha2.DefaultStartTimeout} {
 		mc.Status.Admission.QueueDeadlines = &v1alpha2.Deadlines{Max: &metav1.Duration{Duration: most}}
 		if p := Policy(mc); p.StartTimeout != want {

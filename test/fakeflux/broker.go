@@ -100,11 +100,11 @@ func runBroker(args []string) int {
 	return b.follow()
 }
 
-// runExtraScripts runs what Flux runs at the end of rc1: the scripts rc1.d/* in the directories
+// runExtraScripts runs what Flux runs at the end of rc1, or of rc3: the scripts rc1.d/* in the directories
 // of FLUX_RC_EXTRA.
-func (b *broker) runExtraScripts() error {
+func (b *broker) runExtraScripts(rc string) error {
 	for _, dir := range filepath.SplitList(os.Getenv("FLUX_RC_EXTRA")) {
-		paths, err := filepath.Glob(filepath.Join(dir, "rc1.d", "*"))
+		paths, err := filepath.Glob(filepath.Join(dir, rc+".d", "*"))
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (b *broker) runExtraScripts() error {
 			cmd := exec.Command(path)
 			cmd.Env = append(os.Environ(), "FLUX_URI="+b.attributes["local-uri"])
 			if out, err := cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("rc1.0: %s: %w: %s", path, err, out)
+				return fmt.Errorf("%s.0: %s: %w: %s", rc, path, err, out)
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func (b *broker) lead() int {
 	go serve(b.local, i.answer)
 
 	code := 0
-	if err := b.runExtraScripts(); err != nil {
+	if err := b.runExtraScripts("rc1"); err != nil {
 		return fail("broker.err[0]: %v", err)
 	}
 	if !b.awaitQuorum(i) {
@@ -158,6 +158,9 @@ func (b *broker) lead() int {
 		i.cleanUp()
 	}
 	i.shutDown()
+	if err := b.runExtraScripts("rc3"); err != nil {
+		return fail("broker.err[0]: %v", err)
+	}
 	return code
 }
 
@@ -245,7 +248,7 @@ func (b *broker) follow() int {
 	}
 	defer conn.Close()
 	b.log("parent-ready: join->init")
-	if err := b.runExtraScripts(); err != nil {
+	if err := b.runExtraScripts("rc1"); err != nil {
 		return fail("broker.err[%d]: %v", b.rank, err)
 	}
 	b.log("rc1-success: init->run")

@@ -285,8 +285,11 @@ await_ranks() {
     there=$(up)
     fe_nodes=$(ids "$fe_ranks" | wc -l)
     [[ -n $(minus "$fe_ranks" "$there") ]] || return 0
-    [[ ! -s $fe_here/stop ]] || tell_asked
-    [[ $fe_hung_up == false && ! -s $fe_here/stop ]] || exit 143
+    if [[ -s $fe_here/stop ]]; then
+      tell_asked
+      exit 143
+    fi
+    [[ $fe_hung_up == false ]] || exit 143
     if ((SECONDS >= until)) && take_left "$there"; then return; fi
     sleep 0.5
   done

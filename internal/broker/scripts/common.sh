@@ -18,6 +18,9 @@ fe_say() {
 fe_log=${FE_TERMINATION_LOG:-/dev/termination-log}
 fe_tell() { [[ ! -w $fe_log ]] || echo "$*" >"$fe_log"; }
 
+# fe_tell_end tells that a signal ends this container. wait-0.sh has one for leads.
+fe_tell_end() { :; }
+
 # fe_hook NAME runs a piece of the user's shell in this shell, so that later commands see the
 # variables that it exports.
 fe_hook() {
@@ -65,7 +68,7 @@ fe_attend() {
   local code fe_interrupted
   # A broker ignores SIGTERM while it starts.
   # shellcheck disable=SC2064 # expanded now: the arguments go with the function
-  trap "fe_ending=true fe_interrupted=true; ((SECONDS - $SECONDS > 1)) || sleep 1.5; kill -TERM -- $2 2>/dev/null" TERM INT
+  trap "fe_ending=true fe_interrupted=true; fe_tell_end; ((SECONDS - $SECONDS > 1)) || sleep 1.5; kill -TERM -- $2 2>/dev/null" TERM INT
   if [[ $fe_early == true ]]; then
     fe_early=false
     kill -TERM "$BASHPID"

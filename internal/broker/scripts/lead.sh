@@ -187,6 +187,7 @@ fe_members=$!
 trap 'kill "$fe_members" $fe_reader 2>/dev/null' EXIT # SIGHUP may have ended them already
 await
 if [[ $FE_MODE == interactive ]]; then
+  fe_tell "the command began"
   touch "$FE_READY"
   wait "$fe_members"
   exit
@@ -198,7 +199,9 @@ while true; do
   attend
   goes_on || break
 done
-[[ $fe_hung_up == true ]] || touch "${FE_READY%/*}/over" # for wait-0.sh
+fe_final=$fe_code
+[[ $fe_code != 0 || ($fe_hung_up == false && $fe_asked == false) ]] || fe_final=143 # a command that was asked to end is no success
+[[ $fe_hung_up == true ]] || echo "$fe_final" >"${FE_READY%/*}/over"                # for wait-0.sh
 if [[ $fe_asked == true ]]; then
   tell_asked
 elif [[ $fe_code != 0 && $fe_retried == true ]]; then
@@ -206,5 +209,4 @@ elif [[ $fe_code != 0 && $fe_retried == true ]]; then
 elif [[ $fe_code != 0 ]]; then
   tell_lost
 fi
-[[ $fe_code != 0 || ($fe_hung_up == false && $fe_asked == false) ]] || fe_code=143 # a command that was asked to end is no success
-exit "$fe_code"
+exit "$fe_final"

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The entry point of the Flux container. It starts the broker of this pod, which on the lead
-# runs the command (lead.sh). Its exit code is the broker's, which on the lead is that of the
+# runs the command (lead.sh). Its exit code is the broker's, and on the lead that of the
 # command.
 
 fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
@@ -144,6 +144,7 @@ fe_lead() {
     echo "The broker ended before the command was started" >&2 # Flux calls that a success
     return 143
   fi
+  [[ ! -s $fe_over ]] || code=$(<"$fe_over") # Flux has a code of its own if it was asked to end meanwhile, or has trouble at its end
   return "$code"
 }
 
@@ -210,13 +211,15 @@ fe_follow() {
 }
 
 # fe_tell_end tells of a lead that was ended by a signal of which the pod says nothing, as by a node that reboots. Its exit
-# code is not the command's, unless the command had ended before.
-# shellcheck disable=SC2317 # the trap runs it
+# code is not the command's, unless the command had ended before. It is told when the signal comes, since the container may be
+# killed, and again at the end: lead.sh may have told something else meanwhile.
+# shellcheck disable=SC2317 # traps run it
 fe_tell_end() {
   [[ $fe_job == "$FE_LEAD_JOB" && $fe_ending == true && ! -e $fe_over && ! -s $fe_here/stop ]] || return 0
-  local when=''
-  [[ ! -s $fe_log ]] || when=' while the command ran' # lead.sh tells when it begins
-  fe_tell "the container was ended$when"
+  local told='' end='the container was ended'
+  [[ ! -r $fe_log ]] || told=$(<"$fe_log")
+  [[ $told != "$end"* ]] || return 0
+  fe_tell "$end${told:+ while the command ran}" # lead.sh tells when it begins
 }
 
 # fe_exit replaces the exit code 0 of this shell by 1 if the broker has not run: 0 is a success.
@@ -234,7 +237,7 @@ fe_exit() {
 
 fe_leaving=${FE_READY%/*}/leaving # members.sh makes this file
 fe_began=${FE_READY%/*}/began     # and lead.sh this one, when it runs the command
-fe_over=${FE_READY%/*}/over       # and this one, when the command has ended by itself
+fe_over=${FE_READY%/*}/over       # and this one with the exit code, when the command has ended by itself
 fe_said=${FE_READY%/*}/said
 rm -f "$FE_READY" "$FE_READY.seen" "$fe_leaving" "$fe_began" "$fe_over" "$fe_said" "${FE_READY%/*}/joined" # files of an earlier container of this pod
 fe_exit_code='' fe_obeying=''

@@ -394,8 +394,9 @@ class ElasticSpec(Model):
 
     start_timeout: Optional[str] = field("startTimeout")
     """startTimeout is how long the MiniCluster waits for minSize brokers, from its admission. After that the attempt is
-    given up: its pods are removed, and its nodes are freed. The MiniCluster is queued again after a pause. At least
-    1s. Default 10m. (default 10m)"""
+    given up: its pods are removed, and its nodes are freed. The MiniCluster is queued again after a pause. Of a
+    MiniCluster with a deadline, the start may take as long as the deadline, or 10m if that is longer: a longer
+    startTimeout is cut. At least 1s. Default 10m. (default 10m)"""
 
     grow: Optional[bool] = field("grow")
     """grow lets the scheduler grow a malleable MiniCluster (see size) that runs above size, up to maxSize, on nodes that
@@ -1478,8 +1479,7 @@ class MiniClusterQueueSpec(Model):
 
     max_deadline: Optional[str] = field("maxDeadline")
     """maxDeadline is the longest deadline of the queue, in whole seconds. A MiniCluster with a larger deadlineSeconds is not
-    allowed. An elastic.startTimeout above maxDeadline, and above 10m, counts as so much. A change counts for
-    MiniClusters that are admitted later. Default: no limit."""
+    allowed. A change counts for MiniClusters that are admitted later. Default: no limit."""
 
     extend_deadlines: Optional[bool] = field("extendDeadlines")
     """extendDeadlines lets users raise deadlineSeconds of a MiniCluster that has nodes. Otherwise a raise counts from the
