@@ -98,7 +98,7 @@ func TestOrphanedJobSet(t *testing.T) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: metav1.GetControllerOf(s.podOfRank(mc, 0)).Name}}
 	orphan := client.PropagationPolicy(metav1.DeletePropagationOrphan)
 	for _, object := range []client.Object{set, job} {
-		if err := env.client.Delete(s.ctx, object, orphan); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "is not deleted by hand") {
+		if err := env.client.Delete(s.ctx, object, orphan); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "delete or suspend the MiniCluster") {
 			t.Errorf("an administrator deletes a %T: %v", object, err)
 		}
 	}

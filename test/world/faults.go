@@ -177,7 +177,7 @@ func (w *World) planRemoval(r *rand.Rand, at time.Time) part {
 	kinds := removals()
 	i, n, how := r.IntN(len(kinds)), r.IntN(1000), propagations[r.IntN(len(propagations))]
 	if _, isJob := kinds[i].(*batchv1.JobList); isJob && how == metav1.DeletePropagationOrphan {
-		how = metav1.DeletePropagationForeground // its pods would be nobody's
+		how = metav1.DeletePropagationForeground // the API server refuses to leave pods (config/limits)
 	}
 	what := fmt.Sprintf("delete %T %d with %s", kinds[i], n, how)
 	return part{name: what, deeds: []deed{{at, what, func() { w.remove(kinds[i], n, how, r.IntN(3) == 0) }}}}
@@ -189,7 +189,7 @@ func (w *World) planAbsence(r *rand.Rand, at time.Time) part {
 	kinds := []client.ObjectList{&corev1.PodList{}, &batchv1.JobList{}, &jobsetapi.JobSetList{}}
 	i, n, how, lasts := r.IntN(len(kinds)), r.IntN(1000), propagations[r.IntN(len(propagations))], time.Duration(1+r.IntN(60))*time.Second
 	if i == 1 && how == metav1.DeletePropagationOrphan {
-		how = metav1.DeletePropagationBackground // its pods would be nobody's
+		how = metav1.DeletePropagationBackground // the API server refuses to leave pods (config/limits)
 	}
 	lead := client.MatchingLabels{jobsetapi.ReplicatedJobNameKey: v1alpha2.LeadJob}
 	if i == 2 {
