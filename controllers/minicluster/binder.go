@@ -46,6 +46,27 @@ func (b *binder) chooseBinder(ctx context.Context, seen *observed, set *jobsetap
 	return b.bindSetAtAdmission(ctx, seen, set)
 }
 
+// anyNode is in the place of the node of a lead that has none yet.
+const anyNode = "flux-elastic"
+
+// learn asks the API server whether it binds pods when it creates them, for a MiniCluster that waits, if nobody has asked yet.
+// Until then, nodes are held for all pods that Jobs list: without the policies of config/admission, anybody may write such lists.
+func (b *binder) learn(ctx context.Context, seen *observed) error {
+	known := b.keepGates || b.leavesGates.Load() || b.hasBound.Load()
+	if mc := seen.view.MiniCluster; known || seen.check == nil || seen.check.pod == nil || mc.Status.Admission != nil || b.needsScheduler(seen.check.pod) {
+		return nil
+	}
+	set, err := jobset.JobSet(seen.view.MiniCluster, 1)
+	if err != nil {
+		return fmt.Errorf("asking whether the API server would bind a pod: %w", err)
+	}
+	nodes := make([]string, jobset.Brokers(set))
+	nodes[0] = anyNode
+	jobset.BindAtAdmission(set, nodes, len(nodes), seen.now)
+	_, err = b.bindsAtAdmission(ctx, seen, jobset.FirstPod(seen.view.MiniCluster, set), anyNode)
+	return err
+}
+
 // needsScheduler reports whether only kube-scheduler can check all that keeps a pod from nodes.
 func (b *binder) needsScheduler(pod *corev1.Pod) bool {
 	return jobset.NeedsScheduler(pod) || b.scheduler.Overlooks(pod.Namespace)

@@ -370,11 +370,44 @@ func TestBindsAtAdmissionOnceAsked(t *testing.T) {
 	}
 }
 
-// Before the API server was asked, it may bind pods, unless a flag says who does.
-func TestMayBindBeforeAsked(t *testing.T) {
-	for _, keep := range []bool{false, true} {
-		if got := (&binder{keepGates: keep}).mayBind(); got == keep {
-			t.Errorf("pods keep their gates: %v, and may be bound: %v", keep, got)
+// Before the API server was asked, it may bind pods, unless a flag says who does. The first MiniCluster whose check passes asks,
+// also while it waits: where nobody gets nodes, nobody else would.
+func TestLearn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		keep, admitted bool
+		node           string // of the pod that the API server would create
+		before, is     bool
+		asked          int
+	}{
+		"it binds":                {node: anyNode, before: true, is: true, asked: 1},
+		"it does not":             {before: true, asked: 1},
+		"the flag says who binds": {keep: true},
+		"there are nodes already": {admitted: true, before: true, is: true},
+	} {
+		asked, passed := 0, &check{pod: fixture.BrokerPod("lmp", 0).Obj(), binding: &atomic.Pointer[binding]{}}
+		c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+				asked++
+				pod := object.(*corev1.Pod)
+				if pod.Spec.NodeName = tc.node; tc.node != "" {
+					pod.Spec.SchedulingGates = nil
+				}
+				return nil
+			},
+		}).Build()
+		mc := fixture.MiniCluster("lmp").Size(3)
+		if tc.admitted {
+			mc = mc.Admitted(1, 3, "node-[1-3]")
+		}
+		b := &binder{client: c, scheduler: &waitingRoom{}, keepGates: tc.keep}
+		before := b.mayBind()
+		for range 2 {
+			if err := b.learn(t.Context(), &observed{now: fixture.Noon, view: state.View{MiniCluster: mc.Defaulted()}, check: passed}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if is := b.mayBind(); before != tc.before || is != tc.is || asked != tc.asked {
+			t.Errorf("%s: it may bind before: %v, then: %v; asked %d times", name, before, is, asked)
 		}
 	}
 }
