@@ -133,6 +133,26 @@ func (p *podWriter) evict(ctx context.Context, seen *observed, step life.EvictPo
 	return cmp.Or(errs...)
 }
 
+// shorten bounds how long pods take to go that somebody deletes with a grace period of years: they would keep their nodes, past
+// each deadline and eviction.
+func (p *podWriter) shorten(ctx context.Context, seen *observed) error {
+	for i := range seen.view.Pods {
+		pod := &seen.view.Pods[i]
+		if pod.Ended || pod.DeletionGracePeriodSeconds == nil {
+			continue
+		}
+		most := max(int64(cmp.Or(seen.observation.Policy.MaxGrace, v1alpha2.DefaultMaxGrace).Seconds()), ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0))
+		if *pod.DeletionGracePeriodSeconds <= most {
+			continue
+		}
+		err := p.client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(most))
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting pod %q sooner: %w", pod.Name, err)
+		}
+	}
+	return nil
+}
+
 // evictPod evicts a pod by one request. A budget whose state is not known lets the API server name a time for
 // another one: no pass waits for that.
 func (p *podWriter) evictPod(ctx context.Context, pod *corev1.Pod) error {

@@ -4,21 +4,29 @@
 package minicluster
 
 import (
+	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 // A refused eviction is one request, whatever time the API server names for the next: others wait for the pass.
@@ -71,6 +79,37 @@ func ofBudget(seconds int) *apierrors.StatusError {
 	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", seconds)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "about the budget"}}
 	return err
+}
+
+// Who deletes pods with a long grace period keeps their nodes for as long as the queue lets a MiniCluster claim.
+func TestShorten(t *testing.T) {
+	leaving := func(name string, grace int64) *corev1.Pod {
+		pod := fixture.BrokerPod("lmp", 0).On("n0").Obj()
+		pod.Name, pod.UID, pod.Finalizers = name, types.UID(name), []string{"a/b"}
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = new(metav1.NewTime(fixture.Noon)), new(grace)
+		return pod
+	}
+	own := leaving("of-its-own", 3600)
+	own.Spec.TerminationGracePeriodSeconds = new(int64(3600))
+	ended := leaving("ended", 1e9)
+	ended.Status.Phase = corev1.PodFailed
+	pods := []*corev1.Pod{leaving("years", 1e9), leaving("minutes", 600), own, ended}
+	deleted := map[string]int64{}
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Delete: func(_ context.Context, _ client.WithWatch, pod client.Object, options ...client.DeleteOption) error {
+			var of client.DeleteOptions
+			of.ApplyOptions(options)
+			deleted[pod.GetName()] = *of.GracePeriodSeconds
+			return nil
+		},
+	}).Build()
+	seen := seenOf(t, fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "n[0-1]").Defaulted())
+	for _, pod := range pods {
+		seen.view.Pods = append(seen.view.Pods, protocol.Read(protocol.Strip(pod)))
+	}
+	if err := (&podWriter{client: c}).shorten(t.Context(), seen); err != nil || !maps.Equal(deleted, map[string]int64{"years": 600}) {
+		t.Errorf("%v, %v", deleted, err)
+	}
 }
 
 // Since when evictions are refused is remembered for as long as they are.

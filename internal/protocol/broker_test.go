@@ -90,7 +90,7 @@ func TestBrokersContainer(t *testing.T) {
 			if end := tc.mesh.Terminated; end != nil {
 				end.FinishedAt = later
 			}
-			got := Read(pod).Broker
+			got := Read(Strip(pod)).Broker
 			tc.want.Bound, tc.want.Placed = true, got.Placed
 			if d := cmp.Diff(tc.want, got); d != "" {
 				t.Errorf("the broker is another (-want +got):\n%s", d)
@@ -137,7 +137,7 @@ func TestLeavingBroker(t *testing.T) {
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
 		Name: "lmp", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(fixture.Noon)}},
 	}}}
-	if got := Read(pod).Broker; got.State != life.Leaving || !got.Since.Equal(fixture.Noon) {
+	if got := Read(Strip(pod)).Broker; got.State != life.Leaving || !got.Since.Equal(fixture.Noon) {
 		t.Errorf("it is %v since %s", got.State, got.Since)
 	}
 }

@@ -25,9 +25,16 @@ func Strip(pod *corev1.Pod) *corev1.Pod {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
 			s := &statuses[i]
+			id, last := s.ContainerID, s.LastTerminationState.Terminated
 			*s = corev1.ContainerStatus{
 				Name: s.Name, State: s.State, Ready: s.Ready, RestartCount: s.RestartCount, Started: s.Started,
 				AllocatedResources: s.AllocatedResources, Resources: s.Resources,
+			}
+			if endIsUnknown(s.State.Terminated) { // neverStarted
+				s.ContainerID = id
+				if last != nil {
+					s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: last.Reason}
+				}
 			}
 		}
 	}
