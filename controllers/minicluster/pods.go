@@ -178,8 +178,12 @@ func isKept(err error) bool {
 	return apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
 }
 
-// patchesAtOnce is how many pods of a MiniCluster are patched at once.
-const patchesAtOnce = 16
+const (
+	// patchesAtOnce is how many pods of a MiniCluster are patched at once.
+	patchesAtOnce = 16
+	// placesFor is how long a pass places pods: where webhooks are slow, the next pass goes on, and looks at orders before.
+	placesFor = 10 * time.Second
+)
 
 // place pins pods to their nodes and removes their gates, the lead's first.
 func (p *podWriter) place(ctx context.Context, seen *observed, step life.Place) error {
@@ -214,6 +218,9 @@ func (p *podWriter) place(ctx context.Context, seen *observed, step life.Place) 
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(patchesAtOnce)
 	for _, rank := range ranks {
+		if p.clock.Since(seen.now) > placesFor {
+			break
+		}
 		group.Go(func() error { return placeRank(groupCtx, rank, protocol.Orders{}) })
 	}
 	return group.Wait()
