@@ -560,9 +560,9 @@ func TestDecide(t *testing.T) {
 			o:    admitted("fuuu", func(o *Observation) { started(o); o.Brokers[0].ExitCode = nil }),
 			want: Plan{Step: Finish{Outcome: OutcomeLeadLost}, State: StateFailed},
 		},
-		"not before its command: it is made again": {
+		"before its command, that ends the attempt": {
 			o:    admitted("fuuu", func(o *Observation) { o.Brokers[0].ExitCode = nil }),
-			want: Plan{Step: Wait{}, State: StateStarting, LookAgain: noon.Add(time.Minute)},
+			want: Plan{Step: GiveUp{NotBefore: noon.Add(30 * time.Second)}, State: StateReleasing},
 		},
 		"one that leaves is waited for: it may tell its exit code": {
 			o:    admitted("luuu", started),

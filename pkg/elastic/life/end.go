@@ -149,16 +149,16 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 			return o.giveUp(why+" before the command began", OutcomeStartLimit, now)
 		}
 		return o.leadFailed(now)
-	case lead.endedFromOutside() && !o.begun():
+	case o.Workload == Active && lead.endedFromOutside() && !o.begun():
 		return o.giveUp(lead.howLost(), OutcomeStartLimit, now)
 	}
 	return nil
 }
 
-// endedFromOutside reports whether a signal ended the broker, and a container beside the broker still runs: the Job does not
-// count the pod yet.
+// endedFromOutside reports whether the cluster, or a signal, ended the broker on its node. Its pod may be gone before its Job and
+// its JobSet have failed, and then nobody knows how far it came.
 func (b Broker) endedFromOutside() bool {
-	return b.State == Failed && b.ExitCode == nil && b.Lingers && b.NotStarted == ""
+	return b.State == Failed && b.ExitCode == nil && b.NotStarted == "" && !b.Unbindable
 }
 
 // killedBy says what killed a lead that has failed; "" if it ended by itself.
