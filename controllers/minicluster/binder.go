@@ -51,20 +51,21 @@ const anyNode = "flux-elastic"
 
 // learn asks the API server whether it binds pods when it creates them, for a MiniCluster that waits, if nobody has asked yet.
 // Until then, nodes are held for all pods that Jobs list: without the policies of config/admission, anybody may write such lists.
-func (b *binder) learn(ctx context.Context, seen *observed) error {
+func (b *binder) learn(ctx context.Context, seen *observed) {
 	known := b.keepGates || b.leavesGates.Load() || b.hasBound.Load()
 	if mc := seen.view.MiniCluster; known || seen.check == nil || seen.check.pod == nil || mc.Status.Admission != nil || b.needsScheduler(seen.check.pod) {
-		return nil
+		return
 	}
 	set, err := jobset.JobSet(seen.view.MiniCluster, 1)
-	if err != nil {
-		return fmt.Errorf("asking whether the API server would bind a pod: %w", err)
+	if err == nil {
+		nodes := make([]string, jobset.Brokers(set))
+		nodes[0] = anyNode
+		jobset.BindAtAdmission(set, nodes, len(nodes), seen.now)
+		_, err = b.bindsAtAdmission(ctx, seen, jobset.FirstPod(seen.view.MiniCluster, set), anyNode)
 	}
-	nodes := make([]string, jobset.Brokers(set))
-	nodes[0] = anyNode
-	jobset.BindAtAdmission(set, nodes, len(nodes), seen.now)
-	_, err = b.bindsAtAdmission(ctx, seen, jobset.FirstPod(seen.view.MiniCluster, set), anyNode)
-	return err
+	if err != nil { // the next pass asks again
+		ctrl.LoggerFrom(ctx).V(1).Info("It is not known whether the API server binds pods", "reason", err.Error())
+	}
 }
 
 // needsScheduler reports whether only kube-scheduler can check all that keeps a pod from nodes.

@@ -181,9 +181,7 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		r.Scheduler.Report(seen.view.MiniCluster, state.Wants{Want: state.NodesLater}) // others must not wait for the check
 		return ctrl.Result{}, err
 	}
-	if err := r.binder.learn(ctx, seen); err != nil {
-		return ctrl.Result{}, err
-	}
+	r.binder.learn(ctx, seen)
 	r.lookout.lookForRefusal(ctx, seen)
 	r.grants.boundPods(seen)
 	if err := r.grants.readQuota(ctx, seen); err != nil {
