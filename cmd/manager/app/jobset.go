@@ -84,7 +84,9 @@ func (o ownJobSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	} else if err := o.cache.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: owner.Name}, &mc, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	alien := func(job jobsetapi.ReplicatedJob) bool { return job.Replicas != 1 || !slices.Contains(v1alpha2.Jobs, job.Name) }
+	alien := func(job jobsetapi.ReplicatedJob) bool {
+		return job.Replicas != 1 || !slices.Contains(v1alpha2.Jobs, job.Name)
+	}
 	if !metav1.IsControlledBy(&set, &mc) || set.Name != jobset.Name(&mc) || set.Spec.SuccessPolicy == nil || slices.ContainsFunc(set.Spec.ReplicatedJobs, alien) {
 		return ctrl.Result{}, nil
 	}

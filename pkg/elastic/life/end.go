@@ -149,16 +149,17 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 			return o.giveUp(why+" before the command began", OutcomeStartLimit, now)
 		}
 		return o.leadFailed(now)
-	case o.Workload == Active && lead.endedFromOutside() && !o.begun():
+	case o.endedFromOutside():
 		return o.giveUp(lead.howLost(), OutcomeStartLimit, now)
 	}
 	return nil
 }
 
-// endedFromOutside reports whether the cluster, or a signal, ended the broker on its node. Its pod may be gone before its Job and
-// its JobSet have failed, and then nobody knows how far it came.
-func (b Broker) endedFromOutside() bool {
-	return b.State == Failed && b.ExitCode == nil && b.NotStarted == "" && !b.Unbindable
+// endedFromOutside reports whether the cluster, or a signal, ended the lead on its node before its command began. Its pod may be
+// gone before its Job and its JobSet have failed, and then nobody knows how far it came.
+func (o *Observation) endedFromOutside() bool {
+	lead := o.Brokers[0]
+	return o.Workload == Active && !o.begun() && lead.State == Failed && lead.ExitCode == nil && lead.NotStarted == "" && !lead.Unbindable
 }
 
 // killedBy says what killed a lead that has failed; "" if it ended by itself.

@@ -97,13 +97,9 @@ const (
 	keptGrace = 30 * time.Second
 )
 
-// misplaced removes pods from nodes that their ranks gave back, and pods of followers that are to come back, of which only
-// containers of others run: their Job makes no other pod before they end. A node counts as held while pods are on it.
+// misplaced removes pods that hold nodes for nothing. A node counts as held while pods are on it.
 func misplaced(o *Observation, now time.Time) *Plan {
-	ranks := o.ranks(func(rank int, b Broker) bool {
-		outlived := rank > 0 && b.State == Failed && b.Lingers && b.NotStarted == "" && (!o.begun() || o.Policy.OnLoss == LossContinue)
-		return outlived || (!o.Admission.Has(rank) || b.Misplaced) && (b.State == Coming || b.State == Up || b.Lingers)
-	})
+	ranks := o.ranks(o.isMisplaced)
 	if len(ranks) == 0 {
 		return nil
 	}
@@ -114,6 +110,16 @@ func misplaced(o *Observation, now time.Time) *Plan {
 		}
 	}
 	return &Plan{Step: step, State: o.state(), Message: "evicts pods whose nodes were given back, or whose brokers have ended"}
+}
+
+// isMisplaced reports whether a pod is on a node that its rank gave back, or is of a follower that is to come back, and only
+// containers of others run: its Job makes no other pod before they end.
+func (o *Observation) isMisplaced(rank int, b Broker) bool {
+	comesBack := rank > 0 && (!o.begun() || o.Policy.OnLoss == LossContinue)
+	if comesBack && b.State == Failed && b.Lingers && b.NotStarted == "" {
+		return true
+	}
+	return (!o.Admission.Has(rank) || b.Misplaced) && (b.State == Coming || b.State == Up || b.Lingers)
 }
 
 // left is misplaced for a command that runs: what the lead is to be told keeps no pod on its node. A pod of which the eviction

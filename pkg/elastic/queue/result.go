@@ -149,7 +149,7 @@ func (v *verdicts) decision(e *entry, before int) Decision {
 	case e.BestEffort:
 		d.Verdict, d.Message = v.why(e)
 	default:
-		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)+expectedBy(e.promised())
+		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)+expectedBy(e.promised(), v.now)
 	}
 	times := []time.Time{d.LookAgain, e.fullUntil, e.takesAt, e.Taken.Pause, e.promised(), v.asksUntil(e)}
 	d.LookAgain = elastic.Earliest(slices.DeleteFunc(times, func(at time.Time) bool { return !at.After(v.now) })...)
@@ -168,9 +168,12 @@ func (e *entry) turnMessage(before int) string {
 }
 
 // expectedBy is the end of a message that says when a gang starts at the latest; "" if this is not known.
-func expectedBy(start time.Time) string {
-	if start.IsZero() {
+func expectedBy(start, now time.Time) string {
+	switch {
+	case start.IsZero():
 		return ""
+	case !start.After(now):
+		return "; it is the next to start: those on its nodes are ending"
 	}
 	return "; it is expected to start by " + start.UTC().Format(time.RFC3339)
 }
@@ -207,15 +210,8 @@ func (v *verdicts) decideHead(e *entry, d *Decision) {
 		}
 		if v.heads()[0] == e { // others may get the same nodes as the first
 			d.Promised = r.promised()
-			if d.Promised.IsZero() && r.shadow.Before(e.Promised.Add(leavesLate)) { // those that end then still end
-				d.Promised = e.Promised
-			}
 		}
-		if d.Promised.IsZero() || d.Promised.After(v.now) {
-			d.Message += expectedBy(d.Promised)
-		} else {
-			d.Message += "; it is the next to start: those on its nodes are ending"
-		}
+		d.Message += expectedBy(d.Promised, v.now)
 		d.LookAgain = elastic.Earliest(d.LookAgain, r.looksAt(v.now))
 	}
 	if pause := e.Taken.Pause; pause.After(v.now) {
