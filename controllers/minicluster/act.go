@@ -37,8 +37,8 @@ type actor struct {
 // act carries out the step of a plan and returns the plan to report. If the API server, a webhook or a
 // disruption budget refuses the step for now, that is a plan that waits.
 func (a *actor) act(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
-	if err := a.pods.shorten(ctx, seen); err != nil {
-		return plan, err
+	if err := a.pods.shorten(ctx, seen); err != nil { // the rest does not wait for that
+		ctrl.LoggerFrom(ctx).Info("Pods take long to go", "reason", err.Error())
 	}
 	err := a.carryOut(ctx, seen, plan)
 	if _, waits := plan.Step.(life.Wait); waits {

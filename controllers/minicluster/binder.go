@@ -53,7 +53,7 @@ const anyNode = "flux-elastic"
 // Until then, nodes are held for all pods that Jobs list: without the policies of config/admission, anybody may write such lists.
 func (b *binder) learn(ctx context.Context, seen *observed) {
 	known := b.keepGates || b.leavesGates.Load() || b.hasBound.Load()
-	if mc := seen.view.MiniCluster; known || seen.check == nil || seen.check.pod == nil || mc.Status.Admission != nil || b.needsScheduler(seen.check.pod) {
+	if mc := seen.view.MiniCluster; known || seen.check == nil || !seen.check.passed() || seen.check.pod == nil || mc.Status.Admission != nil || b.needsScheduler(seen.check.pod) {
 		return
 	}
 	set, err := jobset.JobSet(seen.view.MiniCluster, 1)

@@ -217,8 +217,9 @@ func (p *podWriter) place(ctx context.Context, seen *observed, step life.Place) 
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(patchesAtOnce)
+	began := p.clock.Now()
 	for _, rank := range ranks {
-		if p.clock.Since(seen.now) > placesFor {
+		if p.clock.Since(began) > placesFor { // the pods that were placed cause the next pass
 			break
 		}
 		group.Go(func() error { return placeRank(groupCtx, rank, protocol.Orders{}) })

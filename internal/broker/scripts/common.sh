@@ -68,7 +68,7 @@ fe_attend() {
   local code fe_interrupted
   # A broker ignores SIGTERM while it starts.
   # shellcheck disable=SC2064 # expanded now: the arguments go with the function
-  trap "fe_ending=true fe_interrupted=true; fe_tell_end; ((SECONDS - $SECONDS > 1)) || sleep 1.5; kill -TERM -- $2 2>/dev/null" TERM INT
+  trap "fe_ending=true fe_interrupted=true; fe_tell_end || true; ((SECONDS - $SECONDS > 1)) || sleep 1.5; kill -TERM -- $2 2>/dev/null" TERM INT
   if [[ $fe_early == true ]]; then
     fe_early=false
     kill -TERM "$BASHPID"

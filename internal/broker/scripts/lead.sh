@@ -201,7 +201,10 @@ while true; do
 done
 fe_final=$fe_code
 [[ $fe_code != 0 || ($fe_hung_up == false && $fe_asked == false) ]] || fe_final=143 # a command that was asked to end is no success
-[[ $fe_hung_up == true ]] || echo "$fe_final" >"${FE_READY%/*}/over"                # for wait-0.sh
+if [[ $fe_hung_up == false ]]; then
+  echo "$fe_final" >"${FE_READY%/*}/over" # for wait-0.sh
+  fe_tell "the command began"             # and ended by itself, whatever signal has come
+fi
 if [[ $fe_asked == true ]]; then
   tell_asked
 elif [[ $fe_code != 0 && $fe_retried == true ]]; then

@@ -122,8 +122,11 @@ func (b Broker) neverRan() bool {
 // drained, as a lead that starts alone drains those above its size. After the command, brokers that had a part are gone or
 // not ready.
 func (b Broker) hadNoPart(lead Broker) bool {
-	ended := (b.State == Failed || b.State == Missing) && !b.EndedAt.IsZero()
-	return lead.State == Up && (b.State == Missing && !ended || b.Idle) || b.neverRan() || ended && b.EndedAt.Before(lead.ReadySince)
+	if b.State == Missing && lead.State == Up && (b.EndedAt.IsZero() || lead.ReadySince.IsZero()) {
+		return true
+	}
+	endedBefore := (b.State == Failed || b.State == Missing) && !b.EndedAt.IsZero() && b.EndedAt.Before(lead.ReadySince)
+	return lead.State == Up && b.Idle || b.neverRan() || endedBefore
 }
 
 // cameAfter reports whether a broker began to run after the command did. Clocks of nodes may differ.

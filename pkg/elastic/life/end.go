@@ -159,7 +159,7 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 // gone before its Job and its JobSet have failed, and then nobody knows how far it came.
 func (o *Observation) endedFromOutside() bool {
 	lead := o.Brokers[0]
-	return o.Workload == Active && !o.begun() && lead.State == Failed && lead.ExitCode == nil && lead.NotStarted == "" && !lead.Unbindable
+	return o.Workload == Active && !o.begun() && !o.Policy.Suspend && lead.State == Failed && lead.ExitCode == nil && lead.NotStarted == "" && !lead.Unbindable
 }
 
 // killedBy says what killed a lead that has failed; "" if it ended by itself.

@@ -213,13 +213,13 @@ func (r *reservation) accept(e *entry, afters map[*reservation]*clusterState, no
 
 // promised is when the head starts at the latest, as far as its user is told; zero if this is not known. A promise stays a while
 // beyond its time: those that end then still end.
-func (r *reservation) promised() time.Time {
+func (r *reservation) promised(now time.Time) time.Time {
 	switch {
 	case r.sure:
 		return r.shadow
 	case r.promise != nil:
 		return r.promise.shadow
-	case r.shadow.Before(r.head.Promised.Add(leavesLate)):
+	case now.Before(r.head.Promised.Add(leavesLate)) && (!now.Before(r.head.Promised) || r.shadow.Before(r.head.Promised.Add(leavesLate))):
 		return r.head.Promised
 	}
 	return time.Time{}

@@ -173,10 +173,13 @@ func expectedBy(start, now time.Time) string {
 	case start.IsZero():
 		return ""
 	case !start.After(now):
-		return "; it is the next to start: those on its nodes are ending"
+		return "; it is the next to start"
 	}
 	return "; it is expected to start by " + start.UTC().Format(time.RFC3339)
 }
+
+// keepsPromise reports whether a gang was promised a start, and is put off.
+func (e *entry) keepsPromise() bool { return e.isPutOff && !e.Promised.IsZero() }
 
 // headLooksAt is when time alone may change what becomes of those behind a head; zero if it does not.
 func (v *verdicts) headLooksAt(e *entry) (at time.Time) {
@@ -208,8 +211,8 @@ func (v *verdicts) decideHead(e *entry, d *Decision) {
 		if r.head != e || !r.fits {
 			continue
 		}
-		if v.heads()[0] == e { // others may get the same nodes as the first
-			d.Promised = r.promised()
+		if v.heads()[0] == e && !slices.ContainsFunc(v.admitted, (*entry).keepsPromise) { // others may get the same nodes as the first
+			d.Promised = r.promised(v.now)
 		}
 		d.Message += expectedBy(d.Promised, v.now)
 		d.LookAgain = elastic.Earliest(d.LookAgain, r.looksAt(v.now))
