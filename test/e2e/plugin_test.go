@@ -130,7 +130,7 @@ func TestPlugin(t *testing.T) {
 	p.expectWith(endless, 0, []string{"submit", "-f", "-", "--name=second", "-N2"})
 	p.await(v1alpha2.ReasonNoRoom, "why", "second")
 	p.expect(0, []string{"why", "second"}, "second is Queued", "Needs room for 2 brokers", "What would help: a minSize below 2, if the command can run with fewer brokers", "a right is missing: User", "get resource \"miniclusterqueues\"")
-	p.expect(124, []string{"wait", "second", "--for=admitted", "--timeout=3s"}, "second is Queued (NoRoom): Needs room for 2 brokers", "second is Queued after 3s")
+	p.expect(124, []string{"wait", "second", "--for=admitted", "--timeout=30s"}, "second is Queued (NoRoom): Needs room for 2 brokers", "second is Queued after 30s")
 	p.expect(1, []string{"queue"}, "a right is missing", "list resource \"miniclusterqueues\"")
 	p.expect(1, []string{"nodes"}, "a right is missing", "list resource \"nodes\"")
 	p.expect(1, []string{"list", "-A"}, "a right is missing")
