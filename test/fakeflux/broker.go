@@ -100,8 +100,8 @@ func runBroker(args []string) int {
 	return b.follow()
 }
 
-// runExtraScripts runs what Flux runs at the end of rc1, or of rc3: the scripts rc1.d/* in the directories
-// of FLUX_RC_EXTRA.
+// runExtraScripts runs what Flux runs at the end of rc1, or of rc3: the scripts rc1.d/* or rc3.d/* in the directories of
+// FLUX_RC_EXTRA.
 func (b *broker) runExtraScripts(rc string) error {
 	for _, dir := range filepath.SplitList(os.Getenv("FLUX_RC_EXTRA")) {
 		paths, err := filepath.Glob(filepath.Join(dir, rc+".d", "*"))

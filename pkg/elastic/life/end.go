@@ -149,7 +149,7 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 			return o.giveUp(why+" before the command began", OutcomeStartLimit, now)
 		}
 		return o.leadFailed(now)
-	case o.endedFromOutside():
+	case endedFromOutside(o):
 		return o.giveUp(lead.howLost(), OutcomeStartLimit, now)
 	}
 	return nil
@@ -157,7 +157,7 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 
 // endedFromOutside reports whether the cluster, or a signal, ended the lead on its node before its command began. Its pod may be
 // gone before its Job and its JobSet have failed, and then nobody knows how far it came.
-func (o *Observation) endedFromOutside() bool {
+func endedFromOutside(o *Observation) bool {
 	lead := o.Brokers[0]
 	return o.Workload == Active && !o.begun() && !o.Policy.Suspend && lead.State == Failed && lead.ExitCode == nil && lead.NotStarted == "" && !lead.Unbindable
 }

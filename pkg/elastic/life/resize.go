@@ -99,7 +99,7 @@ const (
 
 // misplaced removes pods that hold nodes for nothing. A node counts as held while pods are on it.
 func misplaced(o *Observation, now time.Time) *Plan {
-	ranks := o.ranks(o.isMisplaced)
+	ranks := o.ranks(func(rank int, b Broker) bool { return isMisplaced(o, rank, b) })
 	if len(ranks) == 0 {
 		return nil
 	}
@@ -114,7 +114,7 @@ func misplaced(o *Observation, now time.Time) *Plan {
 
 // isMisplaced reports whether a pod is on a node that its rank gave back, or is of a follower that is to come back, and only
 // containers of others run: its Job makes no other pod before they end.
-func (o *Observation) isMisplaced(rank int, b Broker) bool {
+func isMisplaced(o *Observation, rank int, b Broker) bool {
 	comesBack := rank > 0 && (!o.begun() || o.Policy.OnLoss == LossContinue)
 	if comesBack && b.State == Failed && b.Lingers && b.NotStarted == "" {
 		return true
