@@ -111,8 +111,8 @@ type MiniClusterStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// exitCode is the exit code of the lead broker, which is the command's. It is unset while
-	// the command runs, and if the lead's pod was gone before the controller could read it.
+	// exitCode is the exit code of the lead broker, which is the command's. It is unset while the command runs, if the
+	// command never began, and if the lead's pod was gone before the controller could read it.
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 

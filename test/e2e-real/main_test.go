@@ -27,7 +27,7 @@ import (
 )
 
 // patience is how long anything may take. Nothing comes near to it.
-const patience = 6 * time.Minute
+const patience = 20 * time.Minute
 
 // env is what all tests share.
 var env struct {

@@ -175,7 +175,7 @@ func commands() []Life {
 func starts() []Life {
 	return []Life{{
 		MiniCluster: miniCluster("fails-before", "true").PodAnnotation(simulator.LeadFails, simulator.PhaseWaiting).Spec(failsBefore),
-		Told:        []string{"Admitted", failed}, End: ended(failed, 1),
+		Told:        []string{"Admitted", failed}, End: End{Reason: failed, Log: true},
 	}, {
 		MiniCluster: miniCluster("elastic", "[[ $FLUX_MINICLUSTER_NODES,$FLUX_MINICLUSTER_TASKS == 2,2 ]]").Size(16).Tasks(16).Spec(sizes),
 		Told:        []string{"Admitted", "Started with 2 of 16 brokers, tasks 2 of 16", succeeded}, End: ended(succeeded, 0),

@@ -180,14 +180,20 @@ func (c *checks) checkFailure(mc *v1alpha2.MiniCluster) {
 	if mc.Status.ExitCode != nil && *mc.Status.ExitCode == 0 {
 		c.violate("%s is CommandFailed with exit code 0", c.nameOf(mc.UID))
 	}
-	if c.neverRan(mc) {
+	if !c.neverRan(mc) {
+		return
+	}
+	if mc.Status.ExitCode != nil {
+		c.violate("%s has the exit code %d of a command that never ran", c.nameOf(mc.UID), *mc.Status.ExitCode)
+	}
+	if mc.Spec.Pod.Annotations[simulator.LeadFails] == "" {
 		c.violate("%s is CommandFailed, but its command never ran: %s", c.nameOf(mc.UID), conditionOf(mc, v1alpha2.ConditionFinished).Message)
 	}
 }
 
-// neverRan reports whether the command of a MiniCluster was never begun, although its lead was not told to fail before.
+// neverRan reports whether the command of a MiniCluster was never begun.
 func (c *checks) neverRan(mc *v1alpha2.MiniCluster) bool {
-	return c.processes.running[mc.UID] == nil && len(c.processes.ended[mc.UID]) == 0 && mc.Spec.Pod.Annotations[simulator.LeadFails] == "" && !mc.Spec.Interactive
+	return c.processes.running[mc.UID] == nil && len(c.processes.ended[mc.UID]) == 0 && !mc.Spec.Interactive
 }
 
 // unseen is how long a command may have run without the manager knowing of it.

@@ -580,7 +580,11 @@ func TestDecide(t *testing.T) {
 		},
 		"a lead that never came to its command says where it failed": {
 			o:    admitted("fccc", func(o *Observation) { o.Brokers[0].FailedIn = "the lead's init container view" }),
-			want: Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: new(3)}, State: StateFailed, Message: "the lead's init container view failed with exit code 3"},
+			want: Plan{Step: Finish{Outcome: OutcomeCommandFailed}, State: StateFailed, Message: "the lead's init container view failed with exit code 3 before the command began"},
+		},
+		"the exit code of a lead that never came to its command is not the command's": {
+			o:    admitted("fuuu", nil),
+			want: Plan{Step: Finish{Outcome: OutcomeCommandFailed}, State: StateFailed, Message: "the lead's container failed with exit code 3 before the command began"},
 		},
 		"a command that failed before it was seen running is recorded as started": {
 			o:    admitted("fuuu", func(o *Observation) { o.ToldBegan = true }),

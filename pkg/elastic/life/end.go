@@ -173,10 +173,14 @@ func (b Broker) killedBy() string {
 	return "the lead's container was killed"
 }
 
-// leadFailed ends the MiniCluster with the lead's exit code, or tries again if brokers were lost.
+// leadFailed ends the MiniCluster with the lead's exit code, or tries again if brokers were lost. If the lead ended before the
+// command began, the exit code is not the command's.
 func (o *Observation) leadFailed(now time.Time) *Plan {
 	lead := o.Brokers[0]
-	message := fmt.Sprintf("%s failed with exit code %d", cmp.Or(lead.FailedIn, "the command"), *lead.ExitCode)
+	message, code := fmt.Sprintf("the command failed with exit code %d", *lead.ExitCode), lead.ExitCode
+	if !o.begun() {
+		message, code = fmt.Sprintf("%s failed with exit code %d before the command began", cmp.Or(lead.FailedIn, "the lead's container"), *code), nil
+	}
 	if lead.OutOfMemory && lead.FailedIn == "" {
 		message += " (OOMKilled: the lead's container reached its memory limit)"
 	}
@@ -190,29 +194,28 @@ func (o *Observation) leadFailed(now time.Time) *Plan {
 		message += " after it had failed while it wrote a checkpoint"
 	}
 	if o.Policy.OnLoss == LossRecreate && lead.FailedIn == "" {
-		if plan := o.failedByLoss(lost, message, now); plan != nil {
+		if plan := o.failedByLoss(lost, code, message, now); plan != nil {
 			return plan
 		}
 	}
 	if plan := o.retry(message, now); plan != nil {
 		return plan
 	}
-	return &Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: lead.ExitCode}, State: StateFailed, Message: message}
+	return &Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: code}, State: StateFailed, Message: message}
 }
 
 // failedByLoss gives up the attempt of a command that failed because it lost brokers, or twice around a
 // checkpoint; nil if it did neither. A node's failure may be reported a while after the command's.
-func (o *Observation) failedByLoss(lost []int, message string, now time.Time) *Plan {
-	lead := o.Brokers[0]
+func (o *Observation) failedByLoss(lost []int, code *int, message string, now time.Time) *Plan {
 	if len(lost) > 0 || o.ToldRetried {
 		plan := o.giveUp(message, OutcomeCommandFailed, now)
 		if end, over := plan.Step.(Finish); over {
-			end.ExitCode = lead.ExitCode
+			end.ExitCode = code
 			plan.Step = end
 		}
 		return plan
 	}
-	known := lead.EndedAt.Add(downGrace)
+	known := o.Brokers[0].EndedAt.Add(downGrace)
 	if !now.Before(known) {
 		return nil
 	}

@@ -100,8 +100,8 @@ func (g *growing) grow() {
 }
 
 // keep keeps growth off all nodes that waiting gangs could use, also once these nodes are empty. So
-// growth delays no gang that waits for nodes. It reports false if a waiting gang depends on
-// guarantees: what the gang has to leave to others also depends on what is free on other nodes.
+// growth delays no gang that waits for nodes. It reports false if guarantees of other queues may need nodes
+// of a waiting gang: what the gang has to leave to them also depends on what is free on other nodes.
 func (g *growing) keep() bool {
 	kept := map[string]bool{} // by class
 	for _, q := range g.queues {
@@ -109,7 +109,9 @@ func (g *growing) keep() bool {
 			if e.verdict != "" || len(e.nodes) > 0 || e.overCapacity && !e.Taken.waits() || g.limitOf(e) != noLimit {
 				continue
 			}
-			if slices.ContainsFunc(g.queues, func(other *jobQueue) bool { return other != q && other.guarantees(e.Requests) }) {
+			if slices.ContainsFunc(g.queues, func(other *jobQueue) bool {
+				return other != q && other.guarantees(e.Requests) && other.meets(g.state.room, e.ID)
+			}) {
 				return false
 			}
 			if !kept[e.class] {

@@ -138,16 +138,20 @@ func (s *clusterState) promised(room Room, g *Gang, name string, but *jobQueue) 
 // part is how much of its guarantee a queue needs of the nodes that a gang could use, whatever is held: the least that any kind of
 // its gangs does, which could have the rest on other nodes. If no kind could use these nodes, it is nothing.
 func (q *jobQueue) part(room Room, id, name string) int64 {
-	part, meets := q.Guarantee[name], false
+	if !q.meets(room, id) {
+		return 0
+	}
+	part := q.Guarantee[name]
 	for _, kind := range q.kinds {
 		_, elsewhere := room.Amount(name, kind, id)
 		part = min(part, max(q.Guarantee[name]-elsewhere, 0))
-		meets = meets || room.Meet(kind, id, "")
-	}
-	if !meets {
-		return 0
 	}
 	return part
+}
+
+// meets reports whether a kind of the gangs of the queue could use some node that a gang could use.
+func (q *jobQueue) meets(room Room, id string) bool {
+	return slices.ContainsFunc(q.kinds, func(kind string) bool { return room.Meet(kind, id, "") })
 }
 
 // mostOf is how much of a resource there is in all for a gang on the nodes that it could use, with what may come, and how much of

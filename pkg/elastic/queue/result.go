@@ -215,7 +215,9 @@ func (v *verdicts) decideHead(e *entry, d *Decision) {
 			d.Promised = r.promised(v.now)
 		}
 		d.Message += expectedBy(d.Promised, v.now)
-		d.LookAgain = elastic.Earliest(d.LookAgain, r.looksAt(v.now))
+		if at := r.looksAt(v.now); at.After(v.now) {
+			d.LookAgain = elastic.Earliest(d.LookAgain, at)
+		}
 	}
 	if pause := e.Taken.Pause; pause.After(v.now) {
 		d.Message += fmt.Sprintf("; others got the nodes that were freed for it, %d times: no more are taken before %s", e.Taken.Lost, pause.UTC().Format(time.RFC3339))

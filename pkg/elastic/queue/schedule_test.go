@@ -1001,6 +1001,11 @@ func TestGrow(t *testing.T) {
 				wait(with(elasticGang("a", 4, 5, 0, 0), func(g *Gang) { g.Expected = 100 * time.Second })).on(10, 20, "a"),
 			want: "a WaitingForSize",
 		},
+		"of whom no guarantee could need the nodes": {
+			cluster: newCluster(10, easy("default"), queue("b", func(q *Queue) { q.Guarantee = Resources{"cpu": 1} })).on(0, 5, "r", AnyGang).on(5, 10, "s").
+				run(elasticGang("r", 2, 3, 0, 0), 3, 0, malleable, upTo(8)).run(gang("s", 2, 0), 2, 0).wait(gang("a", 5, 1)).on(5, 10, "a"), second: 10,
+			want: "a NoRoom, r grows 1",
+		},
 		"not while one waits that depends on guarantees": {
 			cluster: newCluster(10, easy("default"), queue("b", func(q *Queue) { q.Guarantee = Resources{"cpu": 1} })).on(0, 5, "r").on(5, 10, "s").
 				run(elasticGang("r", 2, 3, 0, 0), 3, 0, malleable, upTo(8)).run(gang("s", 2, 0), 2, 0).wait(gang("a", 5, 1)).on(5, 10, "a"), second: 10,
@@ -1187,11 +1192,14 @@ func TestPromiseInAQueue(t *testing.T) {
 			run(with(gang("r", 5, 0), of("v")), 5, 0, endsAt(3600)).wait(with(gang("w", 4, 1), of("u")), with(gang("h", 8, 2), of("x"))),
 		"the user of the other has less now": newCluster(10, fair(map[string]float64{"a": 0.1, "b": 0.0})).run(with(gang("early", 4, 0), of("b")), 4, 0, endsAt(7200)).
 			run(with(gang("r", 5, 0), of("v")), 5, 0, endsAt(3600)).wait(with(gang("h", 6, 1), of("a")), with(gang("w", 7, 2), of("b"))),
+		"the other is the user's, and was refused": newCluster(10, limits(1, 0)).run(with(gang("r", 5, 0), of("v")), 5, 0, endsAt(3600)).
+			wait(with(gang("w", 7, 1), of("u"), func(g *Gang) { g.Refused = elastic.Refuse(elastic.QuotaExceeded, "quota") }), with(gang("h", 8, 2), of("u"))),
 	} {
 		for i, gone := range []string{"early", "r", ""} {
 			got := Schedule(c.snap, c.room, noon.Add(time.Duration(10*(i+1))*time.Second))
 			c.keep(got)
 			c.leave(gone)
+			c.snap.Waiting[0].Refused = elastic.Refusal{}
 			if gone == "" && !strings.HasPrefix(say(got), "h Admitted") {
 				t.Errorf("%s: %s", name, say(got))
 			}

@@ -67,12 +67,17 @@ func (c *cycle) userOf(gang *Gang, q *jobQueue) *user {
 // usage. This counts what the user has had on average, has now, and gets by the gangs that go first at
 // their smallest sizes. (This is start-time fair queueing, Goyal et al. 1996, by dominant resource.)
 func (c *cycle) takeTurns(q *jobQueue) {
-	var has map[string]Resources
-	switch q.Ordering {
-	case ByUser:
-		has = c.holdings(q)
-	case BySlowdown:
+	byTurn := func(a, b *entry) int {
+		return cmp.Or(q.byPriority(&a.Gang, &b.Gang), compare(b.goesFirst(), a.goesFirst()), cmp.Compare(a.turn, b.turn))
+	}
+	if q.Ordering == BySlowdown {
 		c.rank(q)
+	} else {
+		slices.SortStableFunc(q.all, byTurn)
+	}
+	var has map[string]Resources
+	if q.Ordering == ByUser {
+		has = c.holdings(q)
 	}
 	tallies := slices.Clone(c.state.users)
 	for _, e := range q.all {
@@ -88,10 +93,8 @@ func (c *cycle) takeTurns(q *jobQueue) {
 			has[e.user.name].Add(e.Requests, e.least())
 		}
 	}
-	if q.Ordering != BySlowdown {
-		slices.SortStableFunc(q.all, func(a, b *entry) int {
-			return cmp.Or(q.byPriority(&a.Gang, &b.Gang), compare(b.goesFirst(), a.goesFirst()), cmp.Compare(a.turn, b.turn))
-		})
+	if q.Ordering == ByUser {
+		slices.SortStableFunc(q.all, byTurn)
 	}
 }
 

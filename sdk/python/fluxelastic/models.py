@@ -938,8 +938,8 @@ class MiniClusterStatus(Model):
     """completionTime is when the controller saw the end of the command."""
 
     exit_code: Optional[int] = field("exitCode")
-    """exitCode is the exit code of the lead broker, which is the command's. It is unset while the command runs, and if the
-    lead's pod was gone before the controller could read it."""
+    """exitCode is the exit code of the lead broker, which is the command's. It is unset while the command runs, if the
+    command never began, and if the lead's pod was gone before the controller could read it."""
 
     observed_generation: Optional[int] = field("observedGeneration")
     """observedGeneration is the generation of the spec to which the status belongs."""
