@@ -182,7 +182,7 @@ func eventually(t *testing.T, what string, is func() error) {
 
 func poll(ctx context.Context, is func() error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		last = is()
 		return last == nil, nil
 	})
