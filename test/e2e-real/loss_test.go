@@ -77,10 +77,13 @@ func (m *miniCluster) fails(before *corev1.Pod) {
 	m.followersGone()
 }
 
-// failed: Flux ends a job that lost a rank, and with it the command. If that takes long, on a busy machine, the controller does.
+// byFluxOrNot is how a command ends that lost a broker: Flux ends its job, or if that takes long on a busy machine, the controller.
+var byFluxOrNot = []string{v1alpha2.ReasonCommandFailed, v1alpha2.ReasonBrokersLost}
+
+// failed: the command ends with the job that lost a rank.
 func (m *miniCluster) failed(*corev1.Pod) {
 	m.Helper()
-	mc := m.awaitEnd(v1alpha2.ReasonCommandFailed, v1alpha2.ReasonBrokersLost)
+	mc := m.awaitEnd(byFluxOrNot...)
 	code := mc.Status.ExitCode
 	if byFlux := mc.Status.LastDecision.Reason == v1alpha2.ReasonCommandFailed; byFlux != (code != nil && *code > 0) {
 		m.Errorf("exit code %v after %s", code, mc.Status.LastDecision.Reason)

@@ -369,12 +369,12 @@ func (m *miniCluster) told(reason string) string {
 	var said []string
 	eventually(m.T, m.name+" is told to be "+reason, func() error {
 		var events corev1.EventList
-		if err := m.client.List(m.Context(), &events, client.InNamespace(metav1.NamespaceDefault)); err != nil {
+		if err := m.client.List(m.Context(), &events, client.InNamespace(metav1.NamespaceDefault), client.MatchingFields{"involvedObject.name": m.name}); err != nil {
 			return err
 		}
 		said = nil
 		for _, event := range events.Items {
-			if event.InvolvedObject.Kind == v1alpha2.MiniClusterKind && event.InvolvedObject.Name == m.name && event.Reason == reason {
+			if event.InvolvedObject.Kind == v1alpha2.MiniClusterKind && event.Reason == reason {
 				said = append(said, event.Message)
 			}
 		}

@@ -39,7 +39,7 @@ var troubles = map[string]struct {
 }{
 	"disk-lead-fail":     {container: command(until("go")) + scratch, hurt: fill(0), then: func(m *miniCluster) { m.tellsOfVolume(m.state(m.awaitEnd(v1alpha2.ReasonLeadLost))) }},
 	"disk-lead-recreate": {container: command(until("go")) + scratch, spec: recreate, hurt: fill(0), then: (*miniCluster).onceMoreForVolume},
-	"disk-fail":          {container: command(until("go")) + scratch + ", commands: {post: " + strconv.Quote(until("evicted")) + "}", hurt: fill(2), then: func(m *miniCluster) { m.tellsOfVolume(m.state(m.awaitEnd(v1alpha2.ReasonCommandFailed))) }},
+	"disk-fail":          {container: command(until("go")) + scratch + ", commands: {post: " + strconv.Quote(until("evicted")) + "}", hurt: fill(2), then: func(m *miniCluster) { m.tellsOfVolume(m.state(m.awaitEnd(byFluxOrNot...))) }},
 	"disk-continue":      {container: launcher + command(until("go")) + scratch, hurt: fill(2), then: func(m *miniCluster) { m.goesOnWith(ready) }},
 	"disk-recreate":      {container: command(until("go")) + scratch, spec: recreate, hurt: fill(2), then: (*miniCluster).onceMoreForVolume},
 	// As a node does that reboots.

@@ -72,18 +72,18 @@ func see(ctx context.Context, c client.Client, of *v1alpha2.MiniCluster) (*seen,
 	var pods corev1.PodList
 	var events eventsv1.EventList
 	err := errors.Join(c.List(ctx, &pods, client.InNamespace(of.Namespace), client.MatchingLabels{v1alpha2.MiniClusterLabel: of.Name}),
-		c.List(ctx, &events, client.InNamespace(of.Namespace)))
-	s.pods, s.told = pods.Items, told(events.Items, of.UID)
+		c.List(ctx, &events, client.InNamespace(of.Namespace), client.MatchingFields{"regarding.uid": string(of.UID)})) // all are much
+	s.pods, s.told = pods.Items, told(events.Items)
 	return s, err
 }
 
 // told are the decisions about a MiniCluster as Life.Told has them.
-func told(events []eventsv1.Event, of types.UID) []string {
+func told(events []eventsv1.Event) []string {
 	slices.SortFunc(events, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
 	var told []string
 	for _, event := range events {
 		switch {
-		case event.Regarding.UID != of || event.Action != "Decide" || event.Reason == "Vacated":
+		case event.Action != "Decide" || event.Reason == "Vacated":
 		case event.Reason == "Started":
 			sizes, _, _ := strings.Cut(event.Note, ";") // the cores of nodes differ
 			told = append(told, sizes)
