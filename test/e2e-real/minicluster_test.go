@@ -319,7 +319,7 @@ func (m *miniCluster) open(file string) {
 }
 
 // until is shell that waits for a file.
-func until(file string) string { return "until [[ -e /gate/" + file + " ]]; do sleep 0.2; done" }
+func until(file string) string { return "until [[ -e /gate/" + file + " ]]; do sleep 1; done" }
 
 // wait waits for a file that a pod makes.
 func (m *miniCluster) wait(file string) {

@@ -28,7 +28,7 @@ const (
 	recreate = "elastic: {onLoss: Recreate, recreate: {backoffBase: 1s, limit: 1}}"
 	scratch  = ", volumes: {scratch: {emptyDir: true, path: /scratch, emptyDirSizeLimit: 1Mi}}"
 	noShell  = "flux-elastic/pause:latest"
-	twice    = "echo ran >>/gate/runs; [[ $(wc -l </gate/runs) == 2 ]] || exit 7; until [[ -e /gate/go ]]; do sleep 0.2; done"
+	twice    = "echo ran >>/gate/runs; [[ $(wc -l </gate/runs) == 2 ]] || exit 7; until [[ -e /gate/go ]]; do sleep 1; done"
 )
 
 // troubles are what goes wrong in pods, while their nodes are well: MiniClusters, what is

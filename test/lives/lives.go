@@ -124,7 +124,7 @@ func again(spec *v1alpha2.MiniClusterSpec) {
 
 // untilRun is a command that goes on until it is run for the last time, and then lasts for a while.
 func untilRun(last string) string {
-	return "trap 'exit 0' USR1; [[ $FLUX_MINICLUSTER_RESTART == " + last + " ]] || while :; do sleep 0.1; done; sleep 20"
+	return "trap 'exit 0' USR1; [[ $FLUX_MINICLUSTER_RESTART == " + last + " ]] || while :; do sleep 1; done; sleep 20"
 }
 
 const (
