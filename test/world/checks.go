@@ -101,8 +101,11 @@ func (c *checks) entry(entry *apiserver.Entry) {
 			c.events[entry.Key]++
 		}
 	case nil:
-		if before, ok := typed(entry.Before).(*v1alpha2.MiniCluster); ok {
+		switch before := typed(entry.Before).(type) {
+		case *v1alpha2.MiniCluster:
 			c.factsOf(before).gone = true
+		case *eventsv1.Event: // went with its namespace: a manager that was halted sends it again
+			delete(c.events, entry.Key)
 		}
 	}
 }
