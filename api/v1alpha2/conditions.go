@@ -119,6 +119,10 @@ const (
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonWaitingForVolume: a volume of the MiniCluster is missing, is not bound yet, or cannot be used by all brokers.
 	ReasonWaitingForVolume = "WaitingForVolume"
+	// ReasonDependency: the MiniCluster waits for another one (after, singleton).
+	ReasonDependency = "Dependency"
+	// ReasonLater: the time before which the MiniCluster is not queued has not come (notBefore).
+	ReasonLater = "Later"
 	// ReasonNotChecked: the API server cannot check the pods or objects of the MiniCluster, because
 	// a webhook does not answer; or the manager asks the DNS for other domains first.
 	ReasonNotChecked = "NotChecked"

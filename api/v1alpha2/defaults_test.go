@@ -45,7 +45,7 @@ func TestDefault(t *testing.T) {
 func TestDefaultKeeps(t *testing.T) {
 	mc := &MiniCluster{ObjectMeta: metav1.ObjectMeta{Name: "lmp"}}
 	mc.Spec = MiniClusterSpec{
-		Size: 4, MinSize: 2, MaxSize: 8, Tasks: new(int32(0)), Queue: "night", DeadlineSeconds: new(int64(0)),
+		Size: 4, MinSize: 2, MaxSize: 8, Tasks: new(int32(0)), QueueingSpec: QueueingSpec{Queue: "night"}, DeadlineSeconds: new(int64(0)),
 		Containers: []MiniClusterContainer{{Name: "side", Image: "a"}, {Image: "b", RunFlux: true}},
 		Elastic:    ElasticSpec{Recreate: Recreate{Limit: new(int32(0))}, Sizes: &Sizes{Operator: "*", Operand: 2}},
 		Flux:       FluxSpec{LogLevel: new(int32(0))},

@@ -45,14 +45,7 @@ type MiniClusterStatus struct {
 	// +optional
 	Admission *Admission `json:"admission,omitempty"`
 
-	// queue is the queue in which the MiniCluster waits or waited.
-	// +optional
-	Queue string `json:"queue,omitempty"`
-
-	// blockedSince is when the MiniCluster was the first of its queue and found no room, for the
-	// first time since it was queued. What puts it off counts from then.
-	// +optional
-	BlockedSince *metav1.Time `json:"blockedSince,omitempty"`
+	QueueingStatus `json:",inline"`
 
 	// requeueState says how many attempts were given up, and when the next one may begin.
 	// +optional

@@ -126,15 +126,7 @@ type MiniClusterSpec struct {
 	// +optional
 	Tasks *int32 `json:"tasks,omitempty"`
 
-	// queue is the MiniClusterQueue in which the MiniCluster waits for nodes. Default: the
-	// queue that the namespace's label flux-framework.org/queue names, or else "default". If
-	// the queue does not exist, the MiniCluster waits until somebody creates it
-	// (Admitted=False, reason NoSuchQueue).
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
-	// +optional
-	Queue string `json:"queue,omitempty"`
+	QueueingSpec `json:",inline"`
 
 	// placement says which nodes the MiniCluster gets, of those that have room.
 	// +optional

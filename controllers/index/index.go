@@ -20,6 +20,7 @@ import (
 const (
 	podsOf = "miniCluster"
 	live   = "live"
+	after  = "after"
 )
 
 // Live selects the MiniClusters that have not finished, or still hold nodes. Finished
@@ -30,9 +31,15 @@ var Live = client.MatchingFields{live: "true"}
 // labels claim for a MiniCluster is none of them.
 func PodsOf(name string) client.MatchingFields { return client.MatchingFields{podsOf: name} }
 
+// After selects the unfinished MiniClusters that wait for one of a name (spec.after).
+func After(name string) client.MatchingFields { return client.MatchingFields{after: name} }
+
 // Setup registers the indexes.
 func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &v1alpha2.MiniCluster{}, live, isLive); err != nil {
+		return err
+	}
+	if err := indexer.IndexField(ctx, &v1alpha2.MiniCluster{}, after, waitsFor); err != nil {
 		return err
 	}
 	err := indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, podsOf, func(object client.Object) []string {
@@ -54,6 +61,15 @@ func isLive(object client.Object) []string {
 	return []string{"true"}
 }
 
+func waitsFor(object client.Object) (names []string) {
+	if mc := object.(*v1alpha2.MiniCluster); isLive(mc) != nil {
+		for _, d := range mc.Spec.After {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
+
 // some is a list of a name; empty for "".
 func some(name string) []string {
 	if name == "" {
@@ -67,8 +83,16 @@ func Named[T any, P interface {
 	*T
 	client.Object
 }](ctx context.Context, reader client.Reader, name string, options ...client.GetOption) P {
+	return Get[T, P](ctx, reader, types.NamespacedName{Name: name}, options...)
+}
+
+// Get is the object of a name; nil if there is none.
+func Get[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, reader client.Reader, name types.NamespacedName, options ...client.GetOption) P {
 	object := P(new(T))
-	if reader.Get(ctx, types.NamespacedName{Name: name}, object, options...) != nil {
+	if reader.Get(ctx, name, object, options...) != nil {
 		return nil
 	}
 	return object

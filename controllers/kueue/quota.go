@@ -127,7 +127,7 @@ func workloadsOf(ctx context.Context, reader client.Reader, name types.Namespace
 // fillInput collects what there is to say to Kueue before the scheduler is asked.
 func (k *Kueue) fillInput(ctx context.Context, reader client.Reader, facts kueue.Facts, uses bool, q *kueue.Quota) {
 	mc, o, in := facts.MiniCluster, facts.Observation, &q.Input
-	in.MiniCluster, in.Uses, in.Rejected, in.Now = mc, uses, o.Rejected != "" || q.TooLong != "", facts.Now
+	in.MiniCluster, in.Uses, in.Rejected, in.Now = mc, uses, o.Rejected != "" || q.TooLong != "" || facts.Held, facts.Now
 	in.Ranks, in.Services, in.NotBefore = facts.Ranks, facts.Services, o.NotBefore
 	switch o.Outcome {
 	case "":

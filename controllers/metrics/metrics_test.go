@@ -90,7 +90,7 @@ func TestCounts(t *testing.T) {
 			Waiting: map[elastic.Verdict]int{elastic.NoRoom: 2}, Admitted: 1, Starting: 2, Running: 3, Blocked: noon, Patience: 5 * time.Minute,
 		}}}
 	})
-	mc := &a{now: noon, status: v1alpha2.MiniClusterStatus{Queue: "q"}}
+	mc := &a{now: noon, status: v1alpha2.MiniClusterStatus{QueueingStatus: v1alpha2.QueueingStatus{Queue: "q"}}}
 	mc.decides(3*time.Second, life.Admit{Attempt: 1, Nodes: []string{"a", "b", "c", "d"}})
 	mc.decides(10*time.Second, life.GiveUp{})
 	mc.decides(10*time.Second, life.Admit{Attempt: 2, Nodes: []string{"a", "b", "c", "d"}})

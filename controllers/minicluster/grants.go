@@ -45,7 +45,7 @@ func (g *grants) boundPods(seen *observed) {
 // readQuota reads what Kueue grants to a MiniCluster that gets its quota from it.
 func (g *grants) readQuota(ctx context.Context, seen *observed) error {
 	o := seen.observation
-	facts := kueue.Facts{MiniCluster: seen.view.MiniCluster, Observation: o, Behind: seen.memory.hasGrown(seen.stored), Now: seen.now}
+	facts := kueue.Facts{MiniCluster: seen.view.MiniCluster, Observation: o, Behind: seen.memory.hasGrown(seen.stored), Held: seen.held.Verdict != "", Now: seen.now}
 	facts.Ranks, facts.Services = seen.view.NeedsQuota(o)
 	if seen.check != nil && seen.check.passed() {
 		facts.Pod, facts.ServicesPod = seen.check.pod, seen.check.services
@@ -83,6 +83,8 @@ func wantsOf(seen *observed) (wants state.Wants, unasked elastic.Offer) {
 	o, quota := seen.observation, seen.quota
 	switch {
 	case !o.Wants(seen.now):
+	case seen.held.Verdict != "":
+		unasked = elastic.Offer{Verdict: seen.held.Verdict, Message: seen.held.Message}
 	case !o.Waits(seen.now):
 		wants.Want = state.NodesLater
 	case seen.check.unchecked != "":

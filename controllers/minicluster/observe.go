@@ -28,6 +28,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -44,6 +45,8 @@ type observed struct {
 	observation *life.Observation
 	// check is the check of the spec; nil if it is not needed.
 	check *check
+	// held says why it is not queued yet: it waits for other MiniClusters, or for a time.
+	held elastic.Refusal
 	// quota is what Kueue grants.
 	quota *kueue.Quota
 }
@@ -99,6 +102,7 @@ func (ob *observer) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memor
 	if seen.observation, err = state.Observe(seen.view); err != nil {
 		return nil, err
 	}
+	ob.readDependencies(ctx, seen)
 	if seen.observation.Policy.TTL == nil && ob.defaultTTL > 0 {
 		seen.observation.Policy.TTL = &ob.defaultTTL
 	}
@@ -106,6 +110,21 @@ func (ob *observer) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memor
 		seen.observation.Workload = life.Stale // the cache does not show the placed pods yet
 	}
 	return seen, nil
+}
+
+// readDependencies reads the MiniClusters for which a MiniCluster without nodes waits.
+func (ob *observer) readDependencies(ctx context.Context, seen *observed) {
+	mc := seen.view.MiniCluster
+	if mc.Status.Admission != nil || seen.observation.Outcome != "" {
+		return
+	}
+	named := func(name string) *v1alpha2.MiniCluster {
+		return index.Get[v1alpha2.MiniCluster](ctx, ob.cache, types.NamespacedName{Namespace: mc.Namespace, Name: name}, client.UnsafeDisableDeepCopy)
+	}
+	mc.Status.MetDependencies = state.Met(mc, named)
+	if seen.held = state.Held(mc, named, seen.now); seen.held.Verdict == elastic.Later {
+		seen.lookAgain = mc.Spec.NotBefore.Time
+	}
 }
 
 // readJobs reads the Jobs of brokers whose pods are not there: a pod that has ended may be deleted before anybody has seen its

@@ -91,7 +91,7 @@ func (l *lookout) lookForRefusal(ctx context.Context, seen *observed) {
 			return
 		}
 	}
-	seen.lookAgain = m.look
+	seen.lookAgain = elastic.Earliest(seen.lookAgain, m.look)
 }
 
 // lacksPods reports whether pods are to be made, and are not there.

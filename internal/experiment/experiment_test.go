@@ -365,7 +365,7 @@ func ran(t *testing.T, d *Definition, run Run, created, admitted, started, finis
 	mc.CreationTimestamp = *at(created)
 	size := mc.Spec.Size
 	mc.Status = v1alpha2.MiniClusterStatus{
-		Tasks: 4 * size, Queue: "default", StartTime: at(started), CompletionTime: at(finished), ExitCode: new(int32(0)),
+		Tasks: 4 * size, QueueingStatus: v1alpha2.QueueingStatus{Queue: "default"}, StartTime: at(started), CompletionTime: at(finished), ExitCode: new(int32(0)),
 		Admission: &v1alpha2.Admission{Size: size, Quorum: size, Wanted: size, Nodes: fmt.Sprintf("n[1-%d]", size), Time: *at(admitted)},
 		Conditions: []metav1.Condition{
 			{Type: v1alpha2.ConditionFinished, Status: metav1.ConditionTrue, Reason: reason, Message: "The command ended, \"well\""},

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -63,6 +64,10 @@ var fields = map[string]field{
 	"maxSize":                 seen("{maxSize: 8, interactive: true}", "workers.parallelism: 7"),
 	"tasks":                   seen("{tasks: 3}", "setting.TASKS_AT_SIZE: 3", "policy.Sizing.Tasks.AtSize: 3"),
 	"queue":                   seen("{queue: night}", "gang.Queue: night"),
+	"after[].name":            seen("{after: [{name: first}]}", "held.Message ~ until MiniCluster first has"),
+	"after[].condition":       seen("{after: [{name: first, condition: Started}]}", "held.Message: waits until MiniCluster first has started"),
+	"notBefore":               seen("{notBefore: '2026-12-01T08:00:00Z'}", "held.Verdict: Later"),
+	"singleton":               seen("{singleton: key}", "gang.Singleton: default/key"),
 	"priorityClassName":       seen("{priorityClassName: high}", "lead.spec.priorityClassName: high", "services.spec.priorityClassName: high"),
 	"managedBy":               seen("{managedBy: kueue.x-k8s.io/multikueue}", "ours: false"),
 	"suspend":                 seen("{suspend: true}", "policy.Suspend: true"),
@@ -511,6 +516,7 @@ func observe(t *testing.T, change string) map[string]bool {
 	gang := state.Gang(mc, pod, nil)
 	gang.Class = "" // it only says which gangs are alike
 	tree["policy"], tree["gang"] = observation.Policy, gang
+	tree["held"] = state.Held(mc, func(string) *v1alpha2.MiniCluster { return mc }, time.Unix(0, 0))
 	ask := state.Request(mc, pod, nil, nil)
 	tree["ask"] = map[string]any{"Policy": ask.Policy, "Topology": ask.Topology, "Distinct": ask.Distinct}
 	return lines(t, tree)

@@ -26,7 +26,7 @@ type Input struct {
 	Uses bool
 	// Want is the Workload as it would be made now; nil if the MiniCluster was not checked.
 	Want *kueueapi.Workload
-	// Rejected is true if the spec cannot be carried out.
+	// Rejected is true if the spec cannot be carried out, or not yet.
 	Rejected bool
 	// Offer is the scheduler's answer to a MiniCluster that waits for nodes.
 	Offer elastic.Offer

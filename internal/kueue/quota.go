@@ -35,7 +35,9 @@ type Facts struct {
 	Pod, ServicesPod *corev1.Pod
 	// Behind is true if the cache does not show yet that the MiniCluster has grown.
 	Behind bool
-	Now    time.Time
+	// Held is true if the MiniCluster is not to be queued yet.
+	Held bool
+	Now  time.Time
 }
 
 // Quota is what a pass knows about the quota of a MiniCluster. It is empty for a MiniCluster that needs none.

@@ -48,6 +48,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		Priority:    ptr.Deref(pod.Spec.Priority, 0),
 		Created:     mc.CreationTimestamp.Time,
 		Since:       QueuedSince(mc),
+		Singleton:   singleton(mc),
 		Sizing:      nextSizing(mc),
 		WaitForSize: mc.Spec.Elastic.WaitForSize.Duration,
 		Requests:    queue.Resources(requests),
@@ -58,7 +59,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		Class:       class(mc, pod, quota, requests),
 		Limit:       Limit(mc, AdmittedDeadlines(mc)),
 		Returns:     returns(mc),
-		Expected:    ptr.Deref(mc.Spec.Elastic.ExpectedRuntime, metav1.Duration{}).Duration,
+		Estimate:    queue.Estimate{Expected: ptr.Deref(mc.Spec.Elastic.ExpectedRuntime, metav1.Duration{}).Duration},
 
 		NeverPreempts: ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever,
 
@@ -72,6 +73,14 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		}
 	}
 	return gang
+}
+
+// singleton is the key of a MiniCluster; namespaces share none.
+func singleton(mc *v1alpha2.MiniCluster) string {
+	if mc.Spec.Singleton == "" {
+		return ""
+	}
+	return mc.Namespace + "/" + mc.Spec.Singleton
 }
 
 // returns reports whether a MiniCluster waits again after its deadline.

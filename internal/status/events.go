@@ -89,6 +89,8 @@ var QueuedEvents = map[elastic.Verdict]string{
 	elastic.QuotaExceeded:    corev1.EventTypeNormal,
 	elastic.WaitingForVolume: corev1.EventTypeNormal,
 	elastic.QueueFull:        corev1.EventTypeNormal,
+	elastic.Dependency:       corev1.EventTypeNormal,
+	elastic.Later:            corev1.EventTypeNormal,
 
 	elastic.NodesRequested:   corev1.EventTypeNormal,
 	elastic.NodesAccepted:    corev1.EventTypeNormal,

@@ -33,7 +33,7 @@ func TestNotes(t *testing.T) {
 		"left":                    {life.Vacate{Ranks: []int{1, 2}}, nil, story.LeftNote, []string{"1-2"}},
 	} {
 		in := Input{MiniCluster: fixture.MiniCluster("lmp").Size(4).Defaulted(), Observation: &life.Observation{}, Plan: life.Plan{Step: tc.step, Message: "because"}}
-		text := noteOf(in, &v1alpha2.MiniClusterStatus{Queue: "q", Admission: &v1alpha2.Admission{Size: 3, Nodes: "n[1-2,7]", QueueDeadlines: tc.deadlines}})
+		text := noteOf(in, &v1alpha2.MiniClusterStatus{QueueingStatus: v1alpha2.QueueingStatus{Queue: "q"}, Admission: &v1alpha2.Admission{Size: 3, Nodes: "n[1-2,7]", QueueDeadlines: tc.deadlines}})
 		if got := tc.note.FindStringSubmatch(text); len(got) == 0 || !slices.Equal(got[1:], tc.want) {
 			t.Errorf("%s: %q is read as %q", name, text, got)
 		}

@@ -46,7 +46,7 @@ func MiniCluster(object any) (any, error) {
 	cut.Annotations = map[string]string{excessAnnotation: fmt.Sprintf("%d KiB, most of them in %s", size>>10, largest(mc))}
 	cut.Spec = v1alpha2.MiniClusterSpec{
 		Containers: []v1alpha2.MiniClusterContainer{{}}, Size: from.Size, MinSize: from.MinSize, MaxSize: from.MaxSize, Tasks: from.Tasks,
-		Queue: from.Queue, Placement: from.Placement, PriorityClassName: from.PriorityClassName, ManagedBy: from.ManagedBy, Suspend: from.Suspend,
+		QueueingSpec: from.QueueingSpec, Placement: from.Placement, PriorityClassName: from.PriorityClassName, ManagedBy: from.ManagedBy, Suspend: from.Suspend,
 		Elastic: from.Elastic, DeadlineSeconds: from.DeadlineSeconds, BackoffLimit: from.BackoffLimit, Cleanup: from.Cleanup,
 		TTLSecondsAfterFinished: from.TTLSecondsAfterFinished, Interactive: from.Interactive,
 	}

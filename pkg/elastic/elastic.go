@@ -57,6 +57,10 @@ const (
 	WaitingForVolume Verdict = "WaitingForVolume"
 	// QueueFull: others have what its queue may have.
 	QueueFull Verdict = "QueueFull"
+	// Dependency: the gang waits until other gangs have started or finished.
+	Dependency Verdict = "Dependency"
+	// Later: the gang is not queued before a time.
+	Later Verdict = "Later"
 	// NotChecked: it is not known whether the gang's pods would be accepted.
 	NotChecked Verdict = "NotChecked"
 	// WaitingForQuota: another system, which has the quota, does not let the gang start yet.
@@ -101,7 +105,7 @@ func Refuse(verdict Verdict, message string) Refusal {
 // Refused reports whether the gang may not start whatever is free. Such a gang blocks no other.
 func (v Verdict) Refused() bool {
 	switch v {
-	case NeverFits, NotAllowed, NoSuchQueue, QueueSuspended, DeadlineTooLong, TooLargeForQueue, UserLimit, QuotaExceeded, WaitingForVolume:
+	case NeverFits, NotAllowed, NoSuchQueue, QueueSuspended, DeadlineTooLong, TooLargeForQueue, UserLimit, QuotaExceeded, WaitingForVolume, Dependency, Later:
 		return true
 	}
 	return false

@@ -118,7 +118,7 @@ func (o *ours) gang(j *job) queue.Gang {
 	created := epoch.Add(j.arrival)
 	gang := queue.Gang{
 		ID: id, Name: id, Queue: j.queue, User: id, // each job has a user, so that only what the queue tells is learned
-		Priority: j.priority, Created: created, Since: created, Limit: j.limit(), Expected: j.estimate, Class: "node", StartsAtOnce: j.malleable,
+		Priority: j.priority, Created: created, Since: created, Limit: j.limit(), Estimate: queue.Estimate{Expected: j.estimate}, Class: "node", StartsAtOnce: j.malleable,
 		Sizing:   elastic.Sizing{Min: j.least, Size: j.size, Operator: elastic.Multiply, Operand: 2},
 		Requests: queue.Resources{"nodes": 1},
 	}

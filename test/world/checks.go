@@ -38,7 +38,15 @@ type checks struct {
 	// busySince is when time last passed, and idle counts the steps since then.
 	busySince time.Time
 	idle      int
+	// happened are the conditions of dependencies that were so of a MiniCluster of a name.
+	happened  map[dependency]bool
 	processes processes
+}
+
+// dependency is a condition of a MiniCluster of a name.
+type dependency struct {
+	types.NamespacedName
+	condition v1alpha2.DependencyCondition
 }
 
 // facts are what is known of a MiniCluster.
@@ -55,7 +63,8 @@ type facts struct {
 func newChecks(w *World) *checks {
 	return &checks{
 		world: w, facts: map[types.UID]*facts{}, events: map[types.NamespacedName]int{}, excused: map[types.UID]time.Time{},
-		writes: map[string]int{}, passes: map[string]int{}, processes: newProcesses(),
+		happened: map[dependency]bool{},
+		writes:   map[string]int{}, passes: map[string]int{}, processes: newProcesses(),
 	}
 }
 
@@ -149,11 +158,51 @@ func (c *checks) miniCluster(mc *v1alpha2.MiniCluster) {
 	if f.last == nil || len(f.last.Status.Attempts) != len(mc.Status.Attempts) {
 		c.checkAttempts(mc)
 	}
+	c.checkDependencies(f, mc)
 	c.release(f.last, mc)
 	had := f.last != nil && outcomeOf(f.last) != "" // what runs until it is told of its outcome does not count
 	f.last = mc
 	if outcomeOf(mc) != "" && !had {
 		c.checkOutcome(mc)
+	}
+}
+
+// dependenciesMet are the conditions for which others may wait that are so of a MiniCluster.
+func dependenciesMet(mc *v1alpha2.MiniCluster) (met []v1alpha2.DependencyCondition) {
+	outcome := outcomeOf(mc)
+	if mc.Status.StartTime != nil || mc.Status.Runs > 0 || outcome == v1alpha2.ReasonSucceeded {
+		met = append(met, v1alpha2.DependencyStarted)
+	}
+	switch outcome {
+	case "":
+	case v1alpha2.ReasonSucceeded:
+		met = append(met, v1alpha2.DependencyFinished, v1alpha2.DependencySucceeded)
+	default:
+		met = append(met, v1alpha2.DependencyFinished, v1alpha2.DependencyFailed)
+	}
+	return met
+}
+
+// checkDependencies checks that a MiniCluster which gets nodes has waited for all that it was to wait for.
+func (c *checks) checkDependencies(f *facts, mc *v1alpha2.MiniCluster) {
+	for _, condition := range dependenciesMet(mc) {
+		c.happened[dependency{f.name, condition}] = true
+	}
+	if mc.Status.Admission == nil || f.last != nil && f.last.Status.Admission != nil {
+		return
+	}
+	for _, d := range mc.Spec.After {
+		if !c.happened[dependency{types.NamespacedName{Namespace: mc.Namespace, Name: d.Name}, d.Condition}] {
+			c.violate("%s/%s has nodes, but %s was never %s", mc.Namespace, mc.Name, d.Name, d.Condition)
+		}
+	}
+	if at := mc.Spec.NotBefore; at != nil && time.Now().Before(at.Add(-time.Minute)) {
+		c.violate("%s/%s has nodes before %s", mc.Namespace, mc.Name, at) // the clock of a manager may be a minute before
+	}
+	for uid, other := range c.facts {
+		if key := mc.Spec.Singleton; key != "" && uid != mc.UID && !other.gone && other.last.Namespace == mc.Namespace && other.last.Spec.Singleton == key && other.last.Status.Admission != nil && outcomeOf(other.last) == "" {
+			c.violate("%s/%s has nodes, and so has %s with the same key", mc.Namespace, mc.Name, other.last.Name)
+		}
 	}
 }
 

@@ -25,12 +25,10 @@ import (
 
 // life is a MiniCluster and what its user does to it.
 type life struct {
-	name      string
-	namespace string
-	wrapper   *fixture.MiniClusterWrapper
-	traits    []string
-	// mayStay is true if it may wait for ever: it fits nowhere, or needs what is not there.
-	mayStay    bool
+	name       string
+	namespace  string
+	wrapper    *fixture.MiniClusterWrapper
+	traits     []string
 	finalizers []string
 	deeds      []deed
 }
@@ -148,7 +146,6 @@ var traits = []trait{
 	}},
 	{"too large", 2, func(w *World, _ *rand.Rand, l *life) {
 		l.wrapper.Size(int32(w.nodes) + 1).MinSize(0).MaxSize(0).CPU("8")
-		l.mayStay = true
 	}},
 	{"scaled", 20, func(w *World, r *rand.Rand, l *life) {
 		for range 1 + r.IntN(3) {
@@ -187,6 +184,18 @@ var traits = []trait{
 	{"injected", 10, func(_ *World, r *rand.Rand, l *life) {
 		who := slices.Sorted(maps.Keys(injected))[r.IntN(len(injected))]
 		l.spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.Labels = map[string]string{fixture.InjectLabel: who} })
+	}},
+	{"waits", 15, func(w *World, r *rand.Rand, l *life) {
+		conditions := []v1alpha2.DependencyCondition{v1alpha2.DependencyStarted, v1alpha2.DependencySucceeded, v1alpha2.DependencyFailed, v1alpha2.DependencyFinished}
+		on := v1alpha2.Dependency{Name: fmt.Sprintf("l%d", r.IntN(w.MiniClusters)), Condition: conditions[r.IntN(len(conditions))]}
+		l.spec(func(s *v1alpha2.MiniClusterSpec) { s.After = []v1alpha2.Dependency{on} })
+	}},
+	{"later", 10, func(_ *World, r *rand.Rand, l *life) {
+		at := metav1.NewTime(l.deeds[0].at.Add(time.Duration(r.IntN(300)) * time.Second).Truncate(time.Second))
+		l.spec(func(s *v1alpha2.MiniClusterSpec) { s.NotBefore = &at })
+	}},
+	{"singleton", 10, func(_ *World, _ *rand.Rand, l *life) {
+		l.spec(func(s *v1alpha2.MiniClusterSpec) { s.Singleton = "key" })
 	}},
 }
 

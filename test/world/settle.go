@@ -101,7 +101,17 @@ func (w *World) isTold(mc *v1alpha2.MiniCluster) bool {
 	accepted, admitted := conditionOf(mc, v1alpha2.ConditionAccepted), conditionOf(mc, v1alpha2.ConditionAdmitted)
 	rejected := accepted.Status == metav1.ConditionFalse && accepted.Message != ""
 	fitsNowhere := admitted.Reason == v1alpha2.ReasonNeverFits || admitted.Reason == v1alpha2.ReasonWaitingForQuota // of as many CPUs
-	return rejected || fitsNowhere && admitted.Message != "" && !w.fits(mc)
+	held := admitted.Reason == v1alpha2.ReasonDependency
+	return rejected || admitted.Message != "" && (fitsNowhere && !w.fits(mc) || held && w.lacksOthers(mc))
+}
+
+// lacksOthers reports whether a MiniCluster waits for others that are not as they were to be. Nobody waits for a singleton key
+// once all has settled.
+func (w *World) lacksOthers(mc *v1alpha2.MiniCluster) bool {
+	return slices.ContainsFunc(mc.Spec.After, func(d v1alpha2.Dependency) bool {
+		on := &v1alpha2.MiniCluster{}
+		return w.user.Get(w.ctx, client.ObjectKey{Namespace: mc.Namespace, Name: d.Name}, on) != nil || !slices.Contains(dependenciesMet(on), d.Condition)
+	})
 }
 
 // fits reports whether the empty cluster has room for a MiniCluster.

@@ -36,12 +36,12 @@ var (
 		"N": "nodes", "nodes": "nodes", "n": "ntasks", "ntasks": "ntasks", "ntasks-per-node": "ntasks-per-node", "t": "time-limit", "time": "time-limit",
 		"p": "queue", "partition": "queue", "D": "chdir", "chdir": "chdir", "exclusive": "exclusive", "mem": "memory", "gpus-per-node": "gpus", "gres": "gpus",
 		"c": perTask, "cpus-per-task": perTask, "J": jobName, "job-name": jobName,
-		"a": repeats, "array": repeats, "d": follows, "dependency": follows, "b": later, "begin": later,
+		"a": repeats, "array": repeats, "d": "dependency", "dependency": "dependency", "b": "begin", "begin": "begin",
 	}
 	fluxFlags = map[string]string{
 		"N": "nodes", "nodes": "nodes", "t": "time-limit", "time-limit": "time-limit", "q": "queue", "queue": "queue", "cwd": "chdir",
 		"x": "exclusive", "exclusive": "exclusive", "env": "env", "job-name": jobName,
-		"cc": repeats, "bcc": repeats, "dependency": follows, "begin-time": later,
+		"cc": repeats, "bcc": repeats, "dependency": "dependency", "begin-time": "begin",
 	}
 )
 
@@ -51,8 +51,6 @@ const (
 	jobName = "job-name"
 	// A script that ran without these would do something else.
 	repeats = "runs the script several times"
-	follows = "waits for another job"
-	later   = "begins later"
 )
 
 // script is a file with a script: what its directives say that is no flag of submit.
@@ -133,7 +131,7 @@ func (m *submitter) useLine(cmd *cobra.Command, line string, given map[string]bo
 	for _, o := range options {
 		flag := flags[o.name]
 		switch {
-		case flag == repeats, flag == follows, flag == later:
+		case flag == repeats:
 			return access.Usagef("%s: %s %s, and a MiniCluster does not: nothing was sent. Remove the line; an experiment runs a command several times", m.file, o.text, flag)
 		case given[flag]:
 			continue

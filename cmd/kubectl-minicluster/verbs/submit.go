@@ -27,15 +27,16 @@ import (
 // submitter is the verb submit.
 type submitter struct {
 	*access.Session
-	check                                                func(*v1alpha2.MiniCluster) error
-	file, name, nodes, queue, image, view, priority, dir string
-	tasks, perNode                                       int32
-	script                                               *script // that of the file; nil if the file is a MiniCluster
-	limit                                                limit
-	cpu, memory, gpu                                     string
-	env, labels                                          map[string]string
-	launcher, exclusive, wait, attach                    bool
-	dryRun, format                                       string
+	queueing
+	check                               func(*v1alpha2.MiniCluster) error
+	file, name, nodes, image, view, dir string
+	tasks, perNode                      int32
+	script                              *script // that of the file; nil if the file is a MiniCluster
+	limit                               limit
+	cpu, memory, gpu                    string
+	env, labels                         map[string]string
+	launcher, exclusive, wait, attach   bool
+	dryRun, format                      string
 }
 
 // newSubmit returns the verb. check says what the API server or the manager would refuse of a MiniCluster.
@@ -86,8 +87,7 @@ func (m *submitter) flags(cmd *cobra.Command) {
 	f.Int32VarP(&m.tasks, "ntasks", "n", 0, "number of tasks at the full size; by default one for each node; 0: Flux starts one for each node that the MiniCluster gets")
 	f.Int32Var(&m.perNode, "ntasks-per-node", 0, "number of tasks on each node, in place of --ntasks")
 	f.VarP(&m.limit, "time-limit", "t", "how long the command may run: 90s, 20m, 1h30m, 2d, 20 (minutes) or 1:30:00; by default the limit of the queue")
-	f.StringVarP(&m.queue, "queue", "q", "", "queue; by default that of the namespace")
-	f.StringVar(&m.priority, "priority-class", "", "PriorityClass of the pods")
+	m.queueing.flags(f)
 	f.StringVar(&m.image, "image", "", "image of the command")
 	f.StringVar(&m.view, "flux-image", "", "image with Flux for the operating system of the command's image")
 	f.StringVar(&m.dir, "chdir", "", "working directory of the command")
@@ -226,10 +226,11 @@ func (m *submitter) set(mc *v1alpha2.MiniCluster, container *v1alpha2.MiniCluste
 	if err := setNodes(spec, m.nodes); err != nil {
 		return err
 	}
-	spec.Queue = cmp.Or(m.queue, spec.Queue)
-	spec.PriorityClassName = cmp.Or(m.priority, spec.PriorityClassName)
 	spec.Flux.Container.Image = cmp.Or(m.view, spec.Flux.Container.Image)
 	spec.Placement.Exclusive = spec.Placement.Exclusive || m.exclusive
+	if err := m.queueing.set(spec, m.Clock.Now()); err != nil {
+		return err
+	}
 	if m.limit != 0 {
 		spec.DeadlineSeconds = new(int64(time.Duration(m.limit) / time.Second))
 	}

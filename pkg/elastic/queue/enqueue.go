@@ -21,11 +21,15 @@ type screening struct {
 // enqueue sorts out the gangs that cannot start whatever ends, so that they block nobody.
 func (c *cycle) enqueue() {
 	s := screening{c, map[string][2]int{}, map[string][2]int64{}}
+	taken := map[string]bool{} // the singleton keys of gangs with nodes
+	for _, r := range c.runs {
+		taken[r.Singleton] = true
+	}
 	for _, q := range c.queues {
 		for _, e := range q.all {
 			s.sortOut(e)
 		}
-		c.takeTurns(q)
+		c.takeTurns(q, taken)
 		for _, e := range q.all {
 			if e.place = len(q.waiting); e.verdict == "" && !e.BestEffort {
 				q.waiting = append(q.waiting, e)

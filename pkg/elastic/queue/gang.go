@@ -24,6 +24,8 @@ type Gang struct {
 	Queue string
 	// User is the user of the queue to whom the gang belongs.
 	User string
+	// Singleton is a key; "" is none. Of the gangs with the same key, one at a time has nodes.
+	Singleton string
 	// Priority goes before age: higher first.
 	Priority int32
 	// NeverPreempts is true if the gang takes no nodes from gangs of lower priority.
@@ -50,13 +52,7 @@ type Gang struct {
 	Class string
 	// Limit is the time limit of the command; 0 if there is none.
 	Limit time.Duration
-	// Expected is how long the command is expected to run at the full size, which the limit bounds; 0 if
-	// this is not known.
-	Expected time.Duration
-	// Learned is true if Expected is how long such gangs have run (Runtimes), and not an estimate of the user.
-	Learned bool
-	// Usual is how long half of the last gangs of the queue have run at most, at their full size; 0 if none has ended.
-	Usual time.Duration
+	Estimate
 	// Returns is true if the gang waits again, to go on, once its Limit is over.
 	Returns bool
 	// Refused says why the gang cannot be admitted whatever is free, for example because of a quota; empty if it can.
@@ -73,6 +69,17 @@ type Gang struct {
 	// AskProblem says why the autoscaler cannot be asked for it; "" if it can.
 	AskProblem string
 	Memory
+}
+
+// Estimate is how long a gang may run.
+type Estimate struct {
+	// Expected is how long the command is expected to run at the full size, which the limit bounds; 0 if
+	// this is not known.
+	Expected time.Duration
+	// Learned is true if Expected is how long such gangs have run (Runtimes), and not an estimate of the user.
+	Learned bool
+	// Usual is how long half of the last gangs of the queue have run at most, at their full size; 0 if none has ended.
+	Usual time.Duration
 }
 
 // Memory is what cycles find out about a gang that waits. It goes from the gang's Decision to the next cycle's Gang.

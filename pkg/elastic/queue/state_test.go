@@ -77,7 +77,7 @@ func within(n *big.Int) int64 {
 
 // A gang may expect the longest time at the largest size, and start with one broker.
 func TestLongRunsStayWithinBounds(t *testing.T) {
-	g := Gang{Expected: 999_999 * time.Hour, Sizing: elastic.Sizing{Min: 1, Size: 100_000}}
+	g := Gang{Estimate: Estimate{Expected: 999_999 * time.Hour}, Sizing: elastic.Sizing{Min: 1, Size: 100_000}}
 	for size := 1; size <= g.Sizing.Size; size *= 10 {
 		if got := g.runs(size); got <= 0 || got > longestRun {
 			t.Errorf("with %d brokers it runs for %s", size, got)

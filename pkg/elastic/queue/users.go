@@ -62,11 +62,11 @@ func (c *cycle) userOf(gang *Gang, q *jobQueue) *user {
 	return u
 }
 
-// takeTurns finds the gangs that their users may not have beside those that go first, and sorts the
-// gangs of a FairShare queue. Its users take turns: the next gang is one of the user with the least
+// takeTurns finds the gangs that their users may not have beside those that go first, or whose singleton key is taken by those,
+// and sorts the gangs of a FairShare queue. Its users take turns: the next gang is one of the user with the least
 // usage. This counts what the user has had on average, has now, and gets by the gangs that go first at
 // their smallest sizes. (This is start-time fair queueing, Goyal et al. 1996, by dominant resource.)
-func (c *cycle) takeTurns(q *jobQueue) {
+func (c *cycle) takeTurns(q *jobQueue, taken map[string]bool) {
 	byTurn := func(a, b *entry) int {
 		return cmp.Or(q.byPriority(&a.Gang, &b.Gang), compare(b.goesFirst(), a.goesFirst()), cmp.Compare(a.turn, b.turn))
 	}
@@ -84,6 +84,7 @@ func (c *cycle) takeTurns(q *jobQueue) {
 		if q.Ordering == ByUser {
 			e.turn = e.user.past + c.state.share(has[e.user.name])
 		}
+		e.takeKey(taken)
 		t := &tallies[e.user.index]
 		if e.beyond = e.exceeds(*t); e.verdict != "" || e.beyond != noLimit {
 			continue
@@ -95,6 +96,18 @@ func (c *cycle) takeTurns(q *jobQueue) {
 	}
 	if q.Ordering == ByUser {
 		slices.SortStableFunc(q.all, byTurn)
+	}
+}
+
+// takeKey takes the singleton key of a gang that may start. The message names no gang: many may have the message, and each
+// change is written to all of them.
+func (e *entry) takeKey(taken map[string]bool) {
+	switch {
+	case e.verdict != "" || e.Singleton == "":
+	case taken[e.Singleton]:
+		e.verdict, e.message = elastic.Dependency, "waits until no other MiniCluster with its singleton key runs or goes first"
+	default:
+		taken[e.Singleton] = true
 	}
 }
 

@@ -88,6 +88,19 @@ class MiniClusterSpec(Model):
     somebody creates it (Admitted=False, reason NoSuchQueue). (1 to 253 characters; pattern
     ^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$)"""
 
+    after: Optional[List[Dependency]] = field("after", "Dependency")
+    """after are MiniClusters of the namespace for which the MiniCluster waits before it is queued. It waits while one of
+    them does not exist (Admitted=False, reason Dependency). What was met stays so, also if that MiniCluster is
+    deleted later. Default: none. (at most 64 items)"""
+
+    not_before: Optional[datetime] = field("notBefore", datetime)
+    """notBefore is the time before which the MiniCluster is not queued (Admitted=False, reason Later). Default: it is queued
+    at once."""
+
+    singleton: Optional[str] = field("singleton")
+    """singleton is a key. Of the MiniClusters of a namespace with the same key, one at a time has nodes. The others wait
+    (Admitted=False, reason Dependency), and go in the order of the queue. Default: no key. (1 to 63 characters)"""
+
     placement: Optional[PlacementSpec] = field("placement", "PlacementSpec")
     """placement says which nodes the MiniCluster gets, of those that have room."""
 
@@ -344,6 +357,20 @@ class LifeCycle(Model):
 
     pre_stop_exec: Optional[str] = field("preStopExec")
     """preStopExec runs before the container is stopped, in a shell. (at most 65536 characters)"""
+
+
+@dataclass
+class Dependency(Model):
+    """Dependency is a MiniCluster of the same namespace for which another waits."""
+
+    name: Optional[str] = field("name")
+    """name names a MiniCluster of the namespace. The MiniCluster may not exist yet. (1 to 52 characters; pattern
+    ^[a-z]([-a-z0-9]*[a-z0-9])?$)"""
+
+    condition: Optional[str] = field("condition")
+    """condition says what has to be so of that MiniCluster: Started (its command has begun), Succeeded, Failed (it has
+    finished without success) or Finished. Default Succeeded. (default Succeeded; Started, Succeeded, Failed,
+    Finished)"""
 
 
 @dataclass
@@ -894,6 +921,9 @@ class MiniClusterStatus(Model):
 
     queue: Optional[str] = field("queue")
     """queue is the queue in which the MiniCluster waits or waited."""
+
+    met_dependencies: Optional[List[Dependency]] = field("metDependencies", "Dependency")
+    """metDependencies are the entries of spec.after that were met. (at most 64 items)"""
 
     blocked_since: Optional[datetime] = field("blockedSince", datetime)
     """blockedSince is when the MiniCluster was the first of its queue and found no room, for the first time since it was

@@ -250,6 +250,8 @@ _HELP: Dict[str, Help] = {
     "TooLargeForQueue": [(_always, "fewer or smaller brokers.")],
     "DeadlineTooLong": [(_always, "a shorter deadline_seconds.")],
     "QuotaExceeded": [(_always, "a larger ResourceQuota, or time, until others in the namespace have ended.")],
+    "Dependency": [(_always, "time, or another after.")],
+    "Later": [(_always, "time, or another not_before.")],
     "PodRejected": [(_always, "a change of the specification, or of the policy that the message names.")],
     "ObjectRejected": [(_always, "a change of the specification, or of the policy that the message names.")],
     "Unsupported": [(_always, "a change of the specification.")],

@@ -1,0 +1,131 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// Held says why a MiniCluster without nodes is not queued yet: it waits for other MiniClusters, or for a time. named is the
+// MiniCluster of a name in its namespace; nil if there is none.
+func Held(mc *v1alpha2.MiniCluster, named func(string) *v1alpha2.MiniCluster, now time.Time) elastic.Refusal {
+	if why := notMet(mc, named); why != "" {
+		return elastic.Refuse(elastic.Dependency, why)
+	}
+	if at := mc.Spec.NotBefore; at != nil && now.Before(at.Time) {
+		return elastic.Refuse(elastic.Later, "waits until "+at.UTC().Format(time.RFC3339)+" (notBefore)")
+	}
+	return elastic.Refusal{}
+}
+
+// Met are the dependencies of a MiniCluster that were met before, or are met now, as far as its spec still has them.
+func Met(mc *v1alpha2.MiniCluster, named func(string) *v1alpha2.MiniCluster) []v1alpha2.Dependency {
+	var met []v1alpha2.Dependency
+	for _, d := range mc.Spec.After {
+		if slices.Contains(mc.Status.MetDependencies, d) || missing(d, named(d.Name)) == "" {
+			met = append(met, d)
+		}
+	}
+	return met
+}
+
+// notMet says which dependency of a MiniCluster is not met, and why; "" if all are.
+func notMet(mc *v1alpha2.MiniCluster, named func(string) *v1alpha2.MiniCluster) string {
+	for _, d := range mc.Spec.After {
+		if slices.Contains(mc.Status.MetDependencies, d) {
+			continue
+		}
+		if why := missing(d, named(d.Name)); why != "" {
+			if circle := circleOf(mc, named); circle != "" {
+				return circle
+			}
+			return why
+		}
+	}
+	return ""
+}
+
+// missing says what is missing for a dependency; "" if it is met. on is the MiniCluster that it names; nil if there is none.
+func missing(d v1alpha2.Dependency, on *v1alpha2.MiniCluster) string {
+	if on == nil {
+		return fmt.Sprintf("waits for MiniCluster %s, which does not exist", d.Name)
+	}
+	succeeded := outcome(on) == v1alpha2.ReasonSucceeded
+	is := strings.ToLower(string(d.Condition))
+	switch {
+	case map[v1alpha2.DependencyCondition]bool{
+		v1alpha2.DependencyStarted:   hasStarted(on),
+		v1alpha2.DependencySucceeded: succeeded,
+		v1alpha2.DependencyFailed:    isOver(on) && !succeeded,
+		v1alpha2.DependencyFinished:  isOver(on),
+	}[d.Condition]:
+		return ""
+	case isOver(on):
+		return fmt.Sprintf("never starts: MiniCluster %s has finished (%s), and has not %s; change spec.after, or delete this MiniCluster", d.Name, outcome(on), is)
+	}
+	return fmt.Sprintf("waits until MiniCluster %s has %s", d.Name, is)
+}
+
+// MattersToOthers reports whether a change of a MiniCluster may end the wait of others for it, or change what is said of it: of
+// each MiniCluster in a circle, a message says so.
+func MattersToOthers(old, mc *v1alpha2.MiniCluster) bool {
+	waits := func(mc *v1alpha2.MiniCluster) string {
+		if admitted := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionAdmitted); admitted != nil && admitted.Reason == v1alpha2.ReasonDependency {
+			return admitted.Message
+		}
+		return ""
+	}
+	return outcome(old) != outcome(mc) || hasStarted(old) != hasStarted(mc) || waits(old) != waits(mc)
+}
+
+func hasStarted(mc *v1alpha2.MiniCluster) bool {
+	return mc.Status.StartTime != nil || mc.Status.Runs > 0 || outcome(mc) == v1alpha2.ReasonSucceeded
+}
+
+func isOver(mc *v1alpha2.MiniCluster) bool { return outcome(mc) != "" }
+
+// outcome is the reason for which a MiniCluster has finished; "" if it has not.
+func outcome(mc *v1alpha2.MiniCluster) string {
+	if finished := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionFinished); finished != nil && finished.Status == "True" {
+		return finished.Reason
+	}
+	return ""
+}
+
+// mostInCircle bounds how many MiniClusters are looked at for a circle.
+const mostInCircle = 1000
+
+// circleOf says that MiniClusters wait for each other in a circle, of which one is a part; "" if they do not.
+func circleOf(mc *v1alpha2.MiniCluster, named func(string) *v1alpha2.MiniCluster) string {
+	before := map[string]string{mc.Name: ""}
+	for line := []*v1alpha2.MiniCluster{mc}; len(line) > 0 && len(before) < mostInCircle; line = line[1:] {
+		for _, d := range line[0].Spec.After {
+			if slices.Contains(line[0].Status.MetDependencies, d) || line[0].Status.Admission != nil || isOver(line[0]) {
+				continue
+			}
+			if d.Name == mc.Name {
+				path := []string{mc.Name}
+				for name := line[0].Name; name != mc.Name; name = before[name] {
+					path = append(path, name)
+				}
+				path = append(path, mc.Name)
+				slices.Reverse(path)
+				return "never starts: MiniClusters wait for each other (" + strings.Join(path, " for ") + "); change spec.after of one of them"
+			}
+			_, known := before[d.Name]
+			if next := named(d.Name); next != nil && !known {
+				before[d.Name], line = line[0].Name, append(line, next)
+			}
+		}
+	}
+	return ""
+}

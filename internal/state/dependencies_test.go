@@ -1,0 +1,114 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// waiting is a MiniCluster that waits for others: names, or names and conditions as in prepare=Failed.
+func waiting(name string, after ...string) *v1alpha2.MiniCluster {
+	return fixture.MiniCluster(name).Spec(func(s *v1alpha2.MiniClusterSpec) {
+		for _, text := range after {
+			on, condition, _ := strings.Cut(text, "=")
+			if condition == "" {
+				condition = string(v1alpha2.DependencySucceeded)
+			}
+			s.After = append(s.After, v1alpha2.Dependency{Name: on, Condition: v1alpha2.DependencyCondition(condition)})
+		}
+	}).Obj()
+}
+
+// finished is MiniCluster prepare once it has finished.
+func finished(reason string) *v1alpha2.MiniCluster {
+	return fixture.MiniCluster("prepare").Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, reason).Obj()
+}
+
+func TestHeld(t *testing.T) {
+	started := fixture.MiniCluster("prepare").Status(func(s *v1alpha2.MiniClusterStatus) { s.Runs = 1 }).Obj()
+	for name, tc := range map[string]struct {
+		mc      *v1alpha2.MiniCluster
+		others  []*v1alpha2.MiniCluster
+		met     int
+		verdict elastic.Verdict
+		message string
+	}{
+		"no dependency":           {mc: waiting("a")},
+		"one that does not exist": {mc: waiting("a", "prepare"), verdict: elastic.Dependency, message: "waits for MiniCluster prepare, which does not exist"},
+		"one that waits": {
+			mc: waiting("a", "prepare"), others: []*v1alpha2.MiniCluster{waiting("prepare")}, verdict: elastic.Dependency, message: "waits until MiniCluster prepare has succeeded",
+		},
+		"one that runs":          {mc: waiting("a", "prepare"), others: []*v1alpha2.MiniCluster{started}, verdict: elastic.Dependency, message: "waits until MiniCluster prepare has succeeded"},
+		"one that has to run":    {mc: waiting("a", "prepare=Started"), others: []*v1alpha2.MiniCluster{started}, met: 1},
+		"one that has succeeded": {mc: waiting("a", "prepare"), others: []*v1alpha2.MiniCluster{finished("Succeeded")}, met: 1},
+		"one that has to finish": {mc: waiting("a", "prepare=Finished"), others: []*v1alpha2.MiniCluster{finished("LeadLost")}, met: 1},
+		"one that has to fail":   {mc: waiting("a", "prepare=Failed"), others: []*v1alpha2.MiniCluster{finished("LeadLost")}, met: 1},
+		"one that can succeed no more": {
+			mc: waiting("a", "prepare"), others: []*v1alpha2.MiniCluster{finished("CommandFailed")}, verdict: elastic.Dependency,
+			message: "never starts: MiniCluster prepare has finished (CommandFailed), and has not succeeded; change spec.after, or delete this MiniCluster",
+		},
+		"one that never started": {
+			mc: waiting("a", "prepare=Started"), others: []*v1alpha2.MiniCluster{finished("StartLimitExceeded")}, verdict: elastic.Dependency,
+			message: "never starts: MiniCluster prepare has finished (StartLimitExceeded), and has not started; change spec.after, or delete this MiniCluster",
+		},
+		"the second of two": {
+			mc: waiting("a", "prepare", "check"), others: []*v1alpha2.MiniCluster{finished("Succeeded"), waiting("check")}, met: 1,
+			verdict: elastic.Dependency, message: "waits until MiniCluster check has succeeded",
+		},
+		"itself": {
+			mc: waiting("a", "a"), others: []*v1alpha2.MiniCluster{waiting("a", "a")}, verdict: elastic.Dependency,
+			message: "never starts: MiniClusters wait for each other (a for a); change spec.after of one of them",
+		},
+		"a circle": {
+			mc: waiting("a", "b"), others: []*v1alpha2.MiniCluster{waiting("b", "x", "c"), waiting("c", "a")}, verdict: elastic.Dependency,
+			message: "never starts: MiniClusters wait for each other (a for b for c for a); change spec.after of one of them",
+		},
+		"others in a circle": {
+			mc: waiting("a", "b"), others: []*v1alpha2.MiniCluster{waiting("b", "c"), waiting("c", "b")}, verdict: elastic.Dependency, message: "waits until MiniCluster b has succeeded",
+		},
+	} {
+		named := func(name string) *v1alpha2.MiniCluster {
+			if i := slices.IndexFunc(tc.others, func(mc *v1alpha2.MiniCluster) bool { return mc.Name == name }); i >= 0 {
+				return tc.others[i]
+			}
+			return nil
+		}
+		got := Held(tc.mc, named, fixture.Noon)
+		if got.Verdict != tc.verdict || got.Message != tc.message {
+			t.Errorf("%s: %+v, want %s: %s", name, got, tc.verdict, tc.message)
+		}
+		met := Met(tc.mc, named)
+		if len(met) != tc.met {
+			t.Errorf("%s: met are %v", name, met)
+		}
+		tc.mc.Status.MetDependencies, tc.others = met, nil
+		if again := Met(tc.mc, named); !slices.Equal(met, again) {
+			t.Errorf("%s: met are %v once the others are gone, and were %v", name, again, met)
+		}
+		if left := len(tc.mc.Spec.After) - len(met); (Held(tc.mc, named, fixture.Noon).Verdict != "") != (left > 0) {
+			t.Errorf("%s: once the others are gone, %d are left", name, left)
+		}
+	}
+}
+
+func TestHeldUntil(t *testing.T) {
+	mc := waiting("a")
+	mc.Spec.NotBefore = &metav1.Time{Time: fixture.Noon.Add(time.Hour)}
+	none := func(string) *v1alpha2.MiniCluster { return nil }
+	if got := Held(mc, none, fixture.Noon.Add(time.Hour-1)); got != elastic.Refuse(elastic.Later, "waits until 2026-11-21T13:00:00Z (notBefore)") {
+		t.Errorf("before: %+v", got)
+	}
+	if got := Held(mc, none, fixture.Noon.Add(time.Hour)); got.Verdict != "" {
+		t.Errorf("then: %+v", got)
+	}
+}
