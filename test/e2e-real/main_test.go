@@ -26,7 +26,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/localcluster/image"
 )
 
-// patience is how long anything may take. Nothing comes near to it.
+// patience is how long anything may take. A MiniCluster behind nineteen others in the queue has taken eight minutes.
 const patience = 20 * time.Minute
 
 // env is what all tests share.

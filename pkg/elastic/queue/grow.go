@@ -103,10 +103,10 @@ func (g *growing) grow() {
 // growth delays no gang that waits for nodes. It reports false if guarantees of other queues may need nodes
 // of a waiting gang: what the gang has to leave to them also depends on what is free on other nodes.
 func (g *growing) keep() bool {
-	kept := map[string]bool{} // by class
 	for _, q := range g.queues {
+		kept := map[string]bool{} // by class
 		for _, e := range q.all {
-			if e.verdict != "" || len(e.nodes) > 0 || e.overCapacity && !e.Taken.waits() || g.limitOf(e) != noLimit {
+			if kept[e.class] || e.verdict != "" || len(e.nodes) > 0 || e.overCapacity && !e.Taken.waits() || g.limitOf(e) != noLimit {
 				continue
 			}
 			if slices.ContainsFunc(g.queues, func(other *jobQueue) bool {
@@ -114,10 +114,8 @@ func (g *growing) keep() bool {
 			}) {
 				return false
 			}
-			if !kept[e.class] {
-				kept[e.class] = true
-				g.state.room.Keep(e.ID)
-			}
+			kept[e.class] = true
+			g.state.room.Keep(e.ID)
 		}
 	}
 	return true
