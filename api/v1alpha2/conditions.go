@@ -114,13 +114,14 @@ const (
 	ReasonQueueSuspended = "QueueSuspended"
 	// ReasonNotAllowed: the namespace of the MiniCluster may not use the queue (namespaceSelector).
 	ReasonNotAllowed = "NotAllowed"
-	// ReasonQuotaExceeded: a ResourceQuota of the namespace does not allow the pods or objects of the MiniCluster now,
-	// or ever.
+	// ReasonQuotaExceeded: a ResourceQuota of the namespace does not allow the pods or objects of the MiniCluster.
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonWaitingForVolume: a volume of the MiniCluster is missing, is not bound yet, or cannot be used by all brokers.
 	ReasonWaitingForVolume = "WaitingForVolume"
-	// ReasonDependency: the MiniCluster waits for another one (after, singleton).
+	// ReasonDependency: the MiniCluster waits for another one (after).
 	ReasonDependency = "Dependency"
+	// ReasonSingleton: another MiniCluster with the same key runs or goes first (singleton).
+	ReasonSingleton = "Singleton"
 	// ReasonLater: the time before which the MiniCluster is not queued has not come (notBefore).
 	ReasonLater = "Later"
 	// ReasonNotChecked: the API server cannot check the pods or objects of the MiniCluster, because

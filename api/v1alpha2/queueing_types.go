@@ -32,7 +32,7 @@ type QueueingSpec struct {
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`
 
 	// singleton is a key. Of the MiniClusters of a namespace with the same key, one at a time has nodes. The others wait
-	// (Admitted=False, reason Dependency), and go in the order of the queue. Default: no key.
+	// (Admitted=False, reason Singleton), and go in the order of the queue. Default: no key.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +optional

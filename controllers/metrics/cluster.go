@@ -39,7 +39,7 @@ type Nodes struct{ Running, Starting, Idle, Down int }
 var verdicts = []elastic.Verdict{
 	elastic.NeverFits, elastic.NoRoom, elastic.WaitingForSize, elastic.WaitingForTurn,
 	elastic.NotAllowed, elastic.NoSuchQueue, elastic.QueueSuspended, elastic.DeadlineTooLong, elastic.TooLargeForQueue,
-	elastic.UserLimit, elastic.QuotaExceeded, elastic.WaitingForVolume, elastic.QueueFull, elastic.Dependency,
+	elastic.UserLimit, elastic.QuotaExceeded, elastic.WaitingForVolume, elastic.QueueFull, elastic.Singleton,
 	elastic.NodesRequested, elastic.NodesAccepted, elastic.NodesProvisioned,
 	elastic.NodesTimedOut, elastic.NodesFailed, elastic.NodesExpired, elastic.NodesRevoked,
 }

@@ -102,29 +102,46 @@ func (ob *observer) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memor
 	if seen.observation, err = state.Observe(seen.view); err != nil {
 		return nil, err
 	}
-	ob.readDependencies(ctx, seen)
 	if seen.observation.Policy.TTL == nil && ob.defaultTTL > 0 {
 		seen.observation.Policy.TTL = &ob.defaultTTL
 	}
+	ob.readDependencies(ctx, seen)
 	if seen.observation.Workload == life.Ahead && memory.hasPlacedAny(seen.view.Pods) {
 		seen.observation.Workload = life.Stale // the cache does not show the placed pods yet
 	}
 	return seen, nil
 }
 
-// readDependencies reads the MiniClusters for which a MiniCluster without nodes waits.
+// readDependencies reads the MiniClusters for which a MiniCluster without nodes waits. What is met counts once it is recorded: the
+// MiniCluster that it was met by may go at any time. One that has finished stays until the others have recorded that.
 func (ob *observer) readDependencies(ctx context.Context, seen *observed) {
-	mc := seen.view.MiniCluster
-	if mc.Status.Admission != nil || seen.observation.Outcome != "" {
+	mc, policy := seen.view.MiniCluster, &seen.observation.Policy
+	switch {
+	case seen.observation.Outcome != "":
+		if policy.TTL != nil && *policy.TTL < state.KnownWithin && ob.isAwaited(ctx, mc) {
+			policy.TTL = new(state.KnownWithin)
+		}
+		return
+	case mc.Status.Admission != nil:
 		return
 	}
 	named := func(name string) *v1alpha2.MiniCluster {
 		return index.Get[v1alpha2.MiniCluster](ctx, ob.cache, types.NamespacedName{Namespace: mc.Namespace, Name: name}, client.UnsafeDisableDeepCopy)
 	}
-	mc.Status.MetDependencies = state.Met(mc, named)
-	if seen.held = state.Held(mc, named, seen.now); seen.held.Verdict == elastic.Later {
+	switch seen.held = state.Held(mc, named, seen.now); seen.held.Verdict {
+	case "":
+		state.Released(mc, seen.now)
+	case elastic.Later:
 		seen.lookAgain = mc.Spec.NotBefore.Time
 	}
+	mc.Status.MetDependencies = state.Met(mc, named)
+}
+
+// isAwaited reports whether others have not recorded yet what they wait for of a MiniCluster.
+func (ob *observer) isAwaited(ctx context.Context, mc *v1alpha2.MiniCluster) bool {
+	var list v1alpha2.MiniClusterList
+	err := ob.cache.List(ctx, &list, client.InNamespace(mc.Namespace), index.After(mc.Name), client.UnsafeDisableDeepCopy)
+	return err != nil || slices.ContainsFunc(list.Items, func(other v1alpha2.MiniCluster) bool { return state.Awaits(&other, mc) })
 }
 
 // readJobs reads the Jobs of brokers whose pods are not there: a pod that has ended may be deleted before anybody has seen its

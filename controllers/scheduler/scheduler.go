@@ -327,14 +327,15 @@ func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q 
 }
 
 // matters reports whether a MiniCluster is deleted, holds other nodes or for another time, may have
-// another size, can change its size again, or has other labels, which may name another user. The record of a new admission does not matter:
+// another size, can change its size again, or has another key or other labels, which may name another user. The record of a new admission does not matter:
 // it was assumed.
 func matters(old, mc *v1alpha2.MiniCluster) bool {
 	leaves := old.DeletionTimestamp == nil && mc.DeletionTimestamp != nil
 	sizes := old.Spec.Size != mc.Spec.Size || old.Spec.Elastic.Grow != mc.Spec.Elastic.Grow
+	key := old.Spec.Singleton != mc.Spec.Singleton
 	ends := !equality.Semantic.DeepEqual(old.Spec.DeadlineSeconds, mc.Spec.DeadlineSeconds) ||
 		!equality.Semantic.DeepEqual(old.Spec.Elastic.StartTimeout, mc.Spec.Elastic.StartTimeout)
-	if leaves || mayResize(old, mc) || !maps.Equal(old.Labels, mc.Labels) || (mc.Status.Admission != nil && (sizes || ends)) {
+	if leaves || mayResize(old, mc) || !maps.Equal(old.Labels, mc.Labels) || (mc.Status.Admission != nil && (sizes || ends || key)) {
 		return true
 	}
 	before, _ := state.PromiseOf(old)

@@ -4,6 +4,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,45 +32,57 @@ func Held(mc *v1alpha2.MiniCluster, named func(string) *v1alpha2.MiniCluster, no
 func Met(mc *v1alpha2.MiniCluster, named func(string) *v1alpha2.MiniCluster) []v1alpha2.Dependency {
 	var met []v1alpha2.Dependency
 	for _, d := range mc.Spec.After {
-		if slices.Contains(mc.Status.MetDependencies, d) || missing(d, named(d.Name)) == "" {
+		if isRecorded(mc, d) || isMet(d, named(d.Name)) {
 			met = append(met, d)
 		}
 	}
 	return met
 }
 
-// notMet says which dependency of a MiniCluster is not met, and why; "" if all are.
-func notMet(mc *v1alpha2.MiniCluster, named func(string) *v1alpha2.MiniCluster) string {
-	for _, d := range mc.Spec.After {
-		if slices.Contains(mc.Status.MetDependencies, d) {
-			continue
-		}
-		if why := missing(d, named(d.Name)); why != "" {
-			if circle := circleOf(mc, named); circle != "" {
-				return circle
-			}
-			return why
-		}
-	}
-	return ""
+// KnownWithin is how long a MiniCluster that has finished stays at most for others to record what they wait for.
+const KnownWithin = time.Minute
+
+// Awaits reports whether a MiniCluster without nodes is to record yet what is so of another.
+func Awaits(mc, on *v1alpha2.MiniCluster) bool {
+	return mc.Status.Admission == nil && mc.DeletionTimestamp == nil && slices.ContainsFunc(mc.Spec.After, func(d v1alpha2.Dependency) bool {
+		return d.Name == on.Name && isMet(d, on) && !isRecorded(mc, d)
+	})
 }
 
-// missing says what is missing for a dependency; "" if it is met. on is the MiniCluster that it names; nil if there is none.
-func missing(d v1alpha2.Dependency, on *v1alpha2.MiniCluster) string {
-	if on == nil {
-		return fmt.Sprintf("waits for MiniCluster %s, which does not exist", d.Name)
+func isRecorded(mc *v1alpha2.MiniCluster, d v1alpha2.Dependency) bool {
+	return slices.Contains(mc.Status.MetDependencies, d)
+}
+
+// notMet says which dependency of a MiniCluster is not recorded as met, and why; "" if all are.
+func notMet(mc *v1alpha2.MiniCluster, named func(string) *v1alpha2.MiniCluster) (why string) {
+	for _, d := range mc.Spec.After {
+		switch on := named(d.Name); {
+		case isRecorded(mc, d):
+		case isMet(d, on):
+			why = missing(d, on) // until the record
+		default:
+			return cmp.Or(circleOf(mc, named), missing(d, on))
+		}
 	}
-	succeeded := outcome(on) == v1alpha2.ReasonSucceeded
+	return why
+}
+
+func isMet(d v1alpha2.Dependency, on *v1alpha2.MiniCluster) bool {
+	return on != nil && map[v1alpha2.DependencyCondition]bool{
+		v1alpha2.DependencyStarted:   hasStarted(on),
+		v1alpha2.DependencySucceeded: outcome(on) == v1alpha2.ReasonSucceeded,
+		v1alpha2.DependencyFailed:    isOver(on) && outcome(on) != v1alpha2.ReasonSucceeded,
+		v1alpha2.DependencyFinished:  isOver(on),
+	}[d.Condition]
+}
+
+// missing says what a MiniCluster waits for. on is the MiniCluster that the dependency names; nil if there is none.
+func missing(d v1alpha2.Dependency, on *v1alpha2.MiniCluster) string {
 	is := strings.ToLower(string(d.Condition))
 	switch {
-	case map[v1alpha2.DependencyCondition]bool{
-		v1alpha2.DependencyStarted:   hasStarted(on),
-		v1alpha2.DependencySucceeded: succeeded,
-		v1alpha2.DependencyFailed:    isOver(on) && !succeeded,
-		v1alpha2.DependencyFinished:  isOver(on),
-	}[d.Condition]:
-		return ""
-	case isOver(on):
+	case on == nil:
+		return fmt.Sprintf("waits for MiniCluster %s, which does not exist", d.Name)
+	case isOver(on) && !isMet(d, on):
 		return fmt.Sprintf("never starts: MiniCluster %s has finished (%s), and has not %s; change spec.after, or delete this MiniCluster", d.Name, outcome(on), is)
 	}
 	return fmt.Sprintf("waits until MiniCluster %s has %s", d.Name, is)
@@ -79,12 +92,28 @@ func missing(d v1alpha2.Dependency, on *v1alpha2.MiniCluster) string {
 // each MiniCluster in a circle, a message says so.
 func MattersToOthers(old, mc *v1alpha2.MiniCluster) bool {
 	waits := func(mc *v1alpha2.MiniCluster) string {
-		if admitted := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionAdmitted); admitted != nil && admitted.Reason == v1alpha2.ReasonDependency {
-			return admitted.Message
+		if reason, message := whyQueued(mc); reason == v1alpha2.ReasonDependency {
+			return message
 		}
 		return ""
 	}
 	return outcome(old) != outcome(mc) || hasStarted(old) != hasStarted(mc) || waits(old) != waits(mc)
+}
+
+// whyQueued is why a MiniCluster has no nodes, as its status says.
+func whyQueued(mc *v1alpha2.MiniCluster) (reason, message string) {
+	if admitted := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionAdmitted); admitted != nil {
+		return admitted.Reason, admitted.Message
+	}
+	return "", ""
+}
+
+// Released has a MiniCluster wait from now on that was not to be queued yet, and is now. Status says that it was not, until the
+// next write.
+func Released(mc *v1alpha2.MiniCluster, now time.Time) {
+	if reason, _ := whyQueued(mc); reason == v1alpha2.ReasonDependency || reason == v1alpha2.ReasonLater {
+		waitsFrom(mc, now)
+	}
 }
 
 func hasStarted(mc *v1alpha2.MiniCluster) bool {
@@ -109,7 +138,7 @@ func circleOf(mc *v1alpha2.MiniCluster, named func(string) *v1alpha2.MiniCluster
 	before := map[string]string{mc.Name: ""}
 	for line := []*v1alpha2.MiniCluster{mc}; len(line) > 0 && len(before) < mostInCircle; line = line[1:] {
 		for _, d := range line[0].Spec.After {
-			if slices.Contains(line[0].Status.MetDependencies, d) || line[0].Status.Admission != nil || isOver(line[0]) {
+			if isRecorded(line[0], d) || line[0].Status.Admission != nil || isOver(line[0]) {
 				continue
 			}
 			if d.Name == mc.Name {

@@ -83,15 +83,19 @@ func TestHeld(t *testing.T) {
 			}
 			return nil
 		}
-		got := Held(tc.mc, named, fixture.Noon)
-		if got.Verdict != tc.verdict || got.Message != tc.message {
-			t.Errorf("%s: %+v, want %s: %s", name, got, tc.verdict, tc.message)
-		}
 		met := Met(tc.mc, named)
 		if len(met) != tc.met {
 			t.Errorf("%s: met are %v", name, met)
 		}
-		tc.mc.Status.MetDependencies, tc.others = met, nil
+		if held := Held(tc.mc, named, fixture.Noon).Verdict; held != elastic.Dependency && len(tc.mc.Spec.After) > 0 {
+			t.Errorf("%s: not held before anything is recorded", name)
+		}
+		tc.mc.Status.MetDependencies = met
+		got := Held(tc.mc, named, fixture.Noon)
+		if got.Verdict != tc.verdict || got.Message != tc.message {
+			t.Errorf("%s: %+v, want %s: %s", name, got, tc.verdict, tc.message)
+		}
+		tc.others = nil
 		if again := Met(tc.mc, named); !slices.Equal(met, again) {
 			t.Errorf("%s: met are %v once the others are gone, and were %v", name, again, met)
 		}
@@ -110,5 +114,40 @@ func TestHeldUntil(t *testing.T) {
 	}
 	if got := Held(mc, none, fixture.Noon.Add(time.Hour)); got.Verdict != "" {
 		t.Errorf("then: %+v", got)
+	}
+}
+
+// A MiniCluster that has finished is awaited until the MiniClusters that wait for it have recorded that.
+func TestAwaits(t *testing.T) {
+	recorded := waiting("a", "prepare")
+	recorded.Status.MetDependencies = recorded.Spec.After
+	running := waiting("a", "prepare")
+	running.Status.Admission = &v1alpha2.Admission{}
+	for name, tc := range map[string]struct {
+		mc, on *v1alpha2.MiniCluster
+		want   bool
+	}{
+		"not recorded":            {waiting("a", "prepare"), finished("Succeeded"), true},
+		"recorded":                {recorded, finished("Succeeded"), false},
+		"not as it was to be":     {waiting("a", "prepare"), finished("CommandFailed"), false},
+		"for another MiniCluster": {waiting("a", "check"), finished("Succeeded"), false},
+		"for nothing":             {running, finished("Succeeded"), false},
+	} {
+		if got := Awaits(tc.mc, tc.on); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// A MiniCluster waits in its queue from the moment on in which it may: before, it did not hold out for its size.
+func TestReleased(t *testing.T) {
+	for reason, want := range map[string]bool{"Dependency": true, "Later": true, "NoRoom": false, "Singleton": false} {
+		mc := fixture.MiniCluster("a").Condition(v1alpha2.ConditionAdmitted, metav1.ConditionFalse, reason).Obj()
+		mc.CreationTimestamp = metav1.NewTime(fixture.Noon)
+		then := fixture.Noon.Add(time.Hour)
+		Released(mc, then)
+		if got := QueuedSince(mc).Equal(then); got != want {
+			t.Errorf("%s: since %s", reason, QueuedSince(mc))
+		}
 	}
 }

@@ -116,7 +116,14 @@ func QueuedSince(mc *v1alpha2.MiniCluster) time.Time {
 // next write.
 func Resume(mc *v1alpha2.MiniCluster, now time.Time) {
 	ready := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionReady)
-	if !mc.IsSuspended() && mc.Status.RequeueState == nil && ready != nil && ready.Reason == v1alpha2.StateSuspended {
+	if !mc.IsSuspended() && ready != nil && ready.Reason == v1alpha2.StateSuspended {
+		waitsFrom(mc, now)
+	}
+}
+
+// waitsFrom records since when a MiniCluster waits. One that had nodes before has such a time.
+func waitsFrom(mc *v1alpha2.MiniCluster, now time.Time) {
+	if mc.Status.RequeueState == nil {
 		mc.Status.RequeueState = &v1alpha2.RequeueState{RequeueAt: new(metav1.NewTime(now))}
 	}
 }

@@ -90,6 +90,7 @@ var QueuedEvents = map[elastic.Verdict]string{
 	elastic.WaitingForVolume: corev1.EventTypeNormal,
 	elastic.QueueFull:        corev1.EventTypeNormal,
 	elastic.Dependency:       corev1.EventTypeNormal,
+	elastic.Singleton:        corev1.EventTypeNormal,
 	elastic.Later:            corev1.EventTypeNormal,
 
 	elastic.NodesRequested:   corev1.EventTypeNormal,

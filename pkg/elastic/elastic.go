@@ -59,6 +59,8 @@ const (
 	QueueFull Verdict = "QueueFull"
 	// Dependency: the gang waits until other gangs have started or finished.
 	Dependency Verdict = "Dependency"
+	// Singleton: a gang with the same key has nodes or goes first.
+	Singleton Verdict = "Singleton"
 	// Later: the gang is not queued before a time.
 	Later Verdict = "Later"
 	// NotChecked: it is not known whether the gang's pods would be accepted.
@@ -105,7 +107,7 @@ func Refuse(verdict Verdict, message string) Refusal {
 // Refused reports whether the gang may not start whatever is free. Such a gang blocks no other.
 func (v Verdict) Refused() bool {
 	switch v {
-	case NeverFits, NotAllowed, NoSuchQueue, QueueSuspended, DeadlineTooLong, TooLargeForQueue, UserLimit, QuotaExceeded, WaitingForVolume, Dependency, Later:
+	case NeverFits, NotAllowed, NoSuchQueue, QueueSuspended, DeadlineTooLong, TooLargeForQueue, UserLimit, QuotaExceeded, WaitingForVolume, Dependency, Singleton, Later:
 		return true
 	}
 	return false

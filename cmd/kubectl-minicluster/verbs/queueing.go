@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ type queueing struct {
 func (w *queueing) flags(f *pflag.FlagSet) {
 	f.StringVarP(&w.queue, "queue", "q", "", "queue; by default that of the namespace")
 	f.VarP(&w.after, "dependency", "d", "MiniClusters for which it waits: afterok:NAME, after, afternotok or afterany; several: afterok:NAME:NAME,afterany:NAME")
-	f.StringVar(&w.begin, "begin", "", "time before which it is not queued: 16:00, 2026-12-01T08:00 or now+2h")
+	f.StringVar(&w.begin, "begin", "", "time before which it is not queued: 16:00, 2026-12-01T08:00 or now+2hours")
 	f.StringVar(&w.singleton, "singleton", "", "key: of the MiniClusters with the same key, one at a time has nodes")
 	f.StringVar(&w.priority, "priority-class", "", "PriorityClass of the pods")
 }
@@ -99,14 +100,11 @@ func (d *dependencies) String() string {
 func (d *dependencies) Type() string { return "dependencies" }
 
 // readBegin is the time that users of sbatch and flux submit write: 2026-12-01T08:00 or 2026-12-01 in the time zone of the user,
-// 16:00 today or tomorrow, now+2h, +2h, or a time with its zone.
+// 16:00 today or tomorrow, now+2hours, +2h, or a time with its zone.
 func readBegin(text string, now time.Time) (*metav1.Time, error) {
 	if after, relative := strings.CutPrefix(strings.TrimPrefix(text, "now"), "+"); relative {
-		var l limit
-		if err := l.Set(after); err != nil {
-			return nil, err
-		}
-		return &metav1.Time{Time: now.Add(time.Duration(l)).Truncate(time.Second)}, nil
+		wait, err := readWait(after)
+		return &metav1.Time{Time: now.Add(wait).Truncate(time.Second)}, err
 	}
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return &metav1.Time{Time: at}, nil
@@ -125,5 +123,27 @@ func readBegin(text string, now time.Time) (*metav1.Time, error) {
 			return &metav1.Time{Time: at}, nil
 		}
 	}
-	return nil, errors.New("it has to be like 16:00, 2026-12-01T08:00, now+2h, or a time with its zone: 2026-12-01T08:00:00Z")
+	return nil, errors.New("it has to be like 16:00, 2026-12-01T08:00, now+2hours, or a time with its zone: 2026-12-01T08:00:00Z")
+}
+
+// waitUnits are the units of sbatch, and the short ones of flux submit. Without a unit, both mean seconds.
+var waitUnits = map[string]time.Duration{"": time.Second, "s": time.Second, "second": time.Second, "m": time.Minute, "minute": time.Minute, "h": time.Hour, "hour": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour}
+
+var waitText = regexp.MustCompile(`^(\d{1,6})([a-z]*)$`)
+
+// readWait is how long after now a time is: 3600 (seconds), 90s, 2hours, 1h30m or 1day.
+func readWait(text string) (time.Duration, error) {
+	if wait, err := time.ParseDuration(text); err == nil && wait >= 0 {
+		return wait, nil
+	}
+	if parts := waitText.FindStringSubmatch(text); parts != nil {
+		unit, known := waitUnits[parts[2]]
+		if !known {
+			unit, known = waitUnits[strings.TrimSuffix(parts[2], "s")]
+		}
+		if count, err := strconv.Atoi(parts[1]); known && err == nil {
+			return time.Duration(count) * unit, nil
+		}
+	}
+	return 0, errors.New("the wait after now has to be like 3600 (seconds), 90s, 2hours, 1h30m or 1day")
 }

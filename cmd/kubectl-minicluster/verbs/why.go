@@ -160,6 +160,7 @@ var refused = map[string]struct {
 	v1alpha2.ReasonQuotaExceeded: {help: text("brokers within the ResourceQuotas of the namespace, by kubectl describe quota; a larger quota; " +
 		"or time, until others in the namespace have ended")},
 	v1alpha2.ReasonDependency:       {help: text("time, or another spec.after, by kubectl edit mc")},
+	v1alpha2.ReasonSingleton:        {help: text("time: it starts once no other MiniCluster with its key runs; or another spec.singleton, by kubectl edit mc")},
 	v1alpha2.ReasonLater:            {help: text("time, or another spec.notBefore, by kubectl edit mc")},
 	v1alpha2.ReasonWaitingForVolume: {help: text("the claim, the volume or the StorageClass that the message names, by kubectl describe pvc")},
 }

@@ -105,7 +105,7 @@ func (e *entry) takeKey(taken map[string]bool) {
 	switch {
 	case e.verdict != "" || e.Singleton == "":
 	case taken[e.Singleton]:
-		e.verdict, e.message = elastic.Dependency, "waits until no other MiniCluster with its singleton key runs or goes first"
+		e.verdict, e.message = elastic.Singleton, "waits until no other MiniCluster with its singleton key runs or goes first"
 	default:
 		taken[e.Singleton] = true
 	}

@@ -261,7 +261,7 @@ func TestSingleton(t *testing.T) {
 	testSchedule(t, map[string]scheduleCase{
 		"the first goes": {
 			cluster: newCluster(8, limits(2, 0)).wait(with(gang("a", 2, 1), keyed("k")), with(gang("b", 2, 2), keyed("k")), gang("c", 2, 3)), second: 100,
-			want: "a Admitted 2, b Dependency, c Admitted 2",
+			want: "a Admitted 2, b Singleton, c Admitted 2",
 		},
 		"one of each key": {
 			cluster: newCluster(8).wait(with(gang("a", 2, 1), keyed("k")), with(gang("b", 2, 2), keyed("l"))), second: 100,
@@ -270,12 +270,12 @@ func TestSingleton(t *testing.T) {
 		"none while one has nodes": {
 			cluster: newCluster(8).run(with(gang("r", 2, 0), keyed("k")), 2, 0, func(r *Running) { r.Ending = true }).on(0, 2, "r").
 				wait(with(gang("a", 2, 1), keyed("k")), gang("b", 2, 2)), second: 100,
-			want: "a Dependency, b Admitted 2",
+			want: "a Singleton, b Admitted 2",
 		},
 		"the head keeps its key from those behind it": {
 			cluster: newCluster(4).run(gang("r", 2, 0), 2, 0, endsAt(200)).on(0, 2, "r").
 				wait(with(gang("a", 4, 1), keyed("k")), with(gang("b", 1, 2), keyed("k"), limited(time.Second))), second: 100,
-			want: "a NoRoom, b Dependency",
+			want: "a NoRoom, b Singleton",
 		},
 		"one that never fits keeps nobody": {
 			cluster: newCluster(4).wait(with(gang("a", 5, 1), keyed("k")), with(gang("b", 1, 2), keyed("k"))), second: 100,
@@ -284,7 +284,7 @@ func TestSingleton(t *testing.T) {
 		"across queues": {
 			cluster: newCluster(4, queue("a", func(*Queue) {}), queue("b", func(*Queue) {})).
 				wait(with(gang("x", 1, 1), keyed("k"), func(g *Gang) { g.Queue = "b" }), with(gang("y", 1, 2), keyed("k"), func(g *Gang) { g.Queue = "a" })), second: 100,
-			want: "y Admitted 1, x Dependency",
+			want: "y Admitted 1, x Singleton",
 		},
 	})
 }

@@ -99,7 +99,7 @@ class MiniClusterSpec(Model):
 
     singleton: Optional[str] = field("singleton")
     """singleton is a key. Of the MiniClusters of a namespace with the same key, one at a time has nodes. The others wait
-    (Admitted=False, reason Dependency), and go in the order of the queue. Default: no key. (1 to 63 characters)"""
+    (Admitted=False, reason Singleton), and go in the order of the queue. Default: no key. (1 to 63 characters)"""
 
     placement: Optional[PlacementSpec] = field("placement", "PlacementSpec")
     """placement says which nodes the MiniCluster gets, of those that have room."""

@@ -251,6 +251,7 @@ _HELP: Dict[str, Help] = {
     "DeadlineTooLong": [(_always, "a shorter deadline_seconds.")],
     "QuotaExceeded": [(_always, "a larger ResourceQuota, or time, until others in the namespace have ended.")],
     "Dependency": [(_always, "time, or another after.")],
+    "Singleton": [(_always, "time: it starts once no other MiniCluster with its key runs; or another singleton.")],
     "Later": [(_always, "time, or another not_before.")],
     "PodRejected": [(_always, "a change of the specification, or of the policy that the message names.")],
     "ObjectRejected": [(_always, "a change of the specification, or of the policy that the message names.")],
