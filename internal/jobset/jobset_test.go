@@ -224,14 +224,15 @@ func TestReadiness(t *testing.T) {
 		s.Flux.Container.MountPath = "/a b"
 	}).Defaulted()
 	pod, services := podsOf(t, mc)
-	probe := func(period, failures int32) *corev1.Probe {
+	const wait = "exec 9<> <(:); until [[ -e $0 ]] || ((SECONDS > 40)); do read -rt 0.2 -u 9; done; "
+	probe := func(before string, period, failures int32) *corev1.Probe {
 		return &corev1.Probe{
-			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/bash", "-c", "[[ -e $0 ]] || { echo 'the broker has not joined, or the command does not run'; exit 1; }", "/a b/config/run/flux/ready"}}},
+			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/bash", "-c", before + "[[ -e $0 ]] || { echo 'the broker has not joined, or the command does not run'; exit 1; }", "/a b/config/run/flux/ready"}}},
 			PeriodSeconds: period, TimeoutSeconds: 60, FailureThreshold: failures,
 		}
 	}
 	flux := pod.Spec.Containers[0]
-	if diff := cmp.Diff([]*corev1.Probe{probe(1, math.MaxInt32), probe(60, 2), nil}, []*corev1.Probe{flux.StartupProbe, flux.ReadinessProbe, flux.LivenessProbe}); diff != "" {
+	if diff := cmp.Diff([]*corev1.Probe{probe(wait, 1, math.MaxInt32), probe("", 60, 2), nil}, []*corev1.Probe{flux.StartupProbe, flux.ReadinessProbe, flux.LivenessProbe}); diff != "" {
 		t.Errorf("its probes are others (-want +got):\n%s", diff)
 	}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, services.Spec.Containers) {

@@ -190,15 +190,12 @@ func fluxContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 	mounts := append(fluxMounts(mc, filesVolume), corev1.VolumeMount{Name: homeVolume, MountPath: homeDir})
 	container.VolumeMounts = append(mounts, container.VolumeMounts...)
 	// No probe ends the container: a broker may wait without limit.
-	container.StartupProbe, container.ReadinessProbe = readyProbe(mc, startupPeriod), readyProbe(mc, readinessPeriod(&mc.Spec))
-	container.StartupProbe.FailureThreshold = math.MaxInt32
+	container.StartupProbe, container.ReadinessProbe = startProbe(mc), readyProbe(mc, readinessPeriod(&mc.Spec))
 	return container
 }
 
-// Periods of the probes in seconds. The startup probe is frequent, so that a pod is ready at once.
-// It ends then. Later probes are rare, since each runs a program beside the command, on its cores.
+// Periods of the probes in seconds. They are rare, since each runs a program beside the command, on its cores.
 const (
-	startupPeriod = 1
 	// watchPeriod is for brokers whose readiness the controller waits for: followers that may have to leave, and a lead that
 	// tells by it that the command runs again, or has written a checkpoint. pkg/elastic/life knows this period (seenGrace).
 	watchPeriod = 5
@@ -224,6 +221,16 @@ func watchLead(mc *v1alpha2.MiniCluster, lead *corev1.PodTemplateSpec) {
 	probe := readyProbe(mc, watchPeriod)
 	probe.Exec.Command[2] = strings.Replace(probe.Exec.Command[2], "{ ", `{ printf . >>"$0.missed"; `, 1) + `; : >"$0.seen" || true`
 	lead.Spec.Containers[0].ReadinessProbe = probe
+}
+
+// startProbe returns a probe that waits for broker.ReadyFile, so that a pod is ready at once. It is one program that looks five
+// times a second without another one: an engine takes some tenths of a second of CPU time to run a program in a container, and
+// many brokers may wait on a node. A second program follows before the first one is late.
+func startProbe(mc *v1alpha2.MiniCluster) *corev1.Probe {
+	probe := readyProbe(mc, 1)
+	probe.Exec.Command[2] = "exec 9<> <(:); until [[ -e $0 ]] || ((SECONDS > 40)); do read -rt 0.2 -u 9; done; " + probe.Exec.Command[2]
+	probe.FailureThreshold = math.MaxInt32
+	return probe
 }
 
 // readyProbe returns a probe that looks for broker.ReadyFile every period seconds. The image has

@@ -78,7 +78,7 @@ func (m *miniCluster) computes(n, ranks int) (step int) {
 		if lead.DeletionTimestamp != nil {
 			return errors.New("its last lead is there")
 		}
-		log, err := m.kubectl("logs", lead.Name, "--container="+m.name)
+		log, err := m.logOf(lead)
 		runs := begun.FindAllStringSubmatch(log, -1)
 		if err != nil || len(runs) < n {
 			return errors.Join(fmt.Errorf("it has begun %d times", len(runs)), err)

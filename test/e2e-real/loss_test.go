@@ -95,7 +95,7 @@ func (m *miniCluster) failed(*corev1.Pod) {
 // goesOnInPod: the broker comes back in its pod, and the command gets it.
 func (m *miniCluster) goesOnInPod(before *corev1.Pod) {
 	eventually(m.T, "the broker comes back", func() error {
-		log, err := m.kubectl("logs", before.Name, "--container="+m.name)
+		log, err := m.logOf(before)
 		return errorUnless(strings.Contains(log, "The broker ended with exit code 137; starting it again in "), log, err)
 	})
 	m.goesOnWith(func(pod *corev1.Pod) bool { return pod.UID == before.UID && ready(pod) })

@@ -20,6 +20,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/dev/localcluster"
@@ -92,7 +93,8 @@ type cluster struct {
 	*testing.T
 	*localcluster.Cluster
 	dir    string
-	client client.Client // where there is a manager
+	client client.Client          // where there is a manager
+	pods   typedcorev1.PodsGetter // and there
 }
 
 // newCluster is one that is not up yet. It ends with the test.
@@ -134,7 +136,9 @@ func (c *cluster) up(nodes int, families ...corev1.IPFamily) {
 // in is the cluster for a part of the test.
 func (c *cluster) in(t *testing.T) *cluster {
 	t.Helper()
-	return &cluster{T: t, Cluster: c.Cluster, dir: c.dir, client: c.client}
+	in := *c
+	in.T = t
+	return &in
 }
 
 // kubectl runs the command and returns what it prints.

@@ -20,11 +20,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -139,9 +142,35 @@ func (c *cluster) manage() {
 		c.Fatal(err)
 	}
 	config.QPS = -1
-	if c.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+	direct, err := client.New(config, client.Options{Scheme: scheme})
+	lists, err2 := cache.New(config, cache.Options{Scheme: scheme})
+	pods, err3 := typedcorev1.NewForConfig(config)
+	if err := errors.Join(err, err2, err3); err != nil {
 		c.Fatal(err)
 	}
+	about := func(event client.Object) []string { return []string{string(event.(*eventsv1.Event).Regarding.UID)} }
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
+	c.Cleanup(cancel)
+	if err := lists.IndexField(ctx, &eventsv1.Event{}, "regarding.uid", about); err != nil {
+		c.Fatal(err)
+	}
+	go func() { _ = lists.Start(ctx) }() // a cache that did not start lists nothing
+	c.client, c.pods = &watching{direct, lists}, pods
+}
+
+// watching is a client that watches the pods and the events: many tests look at them twice a second, and the API server would
+// take a third of the machine for that.
+type watching struct {
+	client.Client
+	lists cache.Cache
+}
+
+func (w *watching) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	switch list.(type) {
+	case *corev1.PodList, *eventsv1.EventList:
+		return w.lists.List(ctx, list, options...)
+	}
+	return w.Client.List(ctx, list, options...)
 }
 
 // miniCluster is one that a test has made.
@@ -346,7 +375,17 @@ func (m *miniCluster) exec(rank int, shell string) (string, error) {
 // log is that of the lead.
 func (m *miniCluster) log() string {
 	m.Helper()
-	return m.must("logs", m.pod(0).Name, "--container="+m.name)
+	log, err := m.logOf(m.pod(0))
+	if err != nil {
+		m.Fatal(err)
+	}
+	return log
+}
+
+// logOf is that of a pod of its brokers.
+func (m *miniCluster) logOf(pod *corev1.Pod) (string, error) {
+	log, err := m.pods.Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: m.name}).DoRaw(m.Context())
+	return strings.TrimSpace(string(log)), err
 }
 
 // says waits until the log of the lead has all words.
