@@ -199,9 +199,21 @@ func (c *checks) checkDependencies(f *facts, mc *v1alpha2.MiniCluster) {
 	if at := mc.Spec.NotBefore; at != nil && time.Now().Before(at.Add(-time.Minute)) {
 		c.violate("%s/%s has nodes before %s", mc.Namespace, mc.Name, at) // the clock of a manager may be a minute before
 	}
-	for uid, other := range c.facts {
-		if key := mc.Spec.Singleton; key != "" && uid != mc.UID && !other.gone && other.last.Namespace == mc.Namespace && other.last.Spec.Singleton == key && other.last.Status.Admission != nil && outcomeOf(other.last) == "" {
-			c.violate("%s/%s has nodes, and so has %s with the same key", mc.Namespace, mc.Name, other.last.Name)
+	c.checkSingleton(mc)
+}
+
+// checkSingleton checks that no other MiniCluster with the key of one that gets nodes has nodes.
+func (c *checks) checkSingleton(mc *v1alpha2.MiniCluster) {
+	if mc.Spec.Singleton == "" {
+		return
+	}
+	for uid, f := range c.facts {
+		other := f.last
+		if uid == mc.UID || f.gone || other.Namespace != mc.Namespace || other.Spec.Singleton != mc.Spec.Singleton {
+			continue
+		}
+		if other.Status.Admission != nil && outcomeOf(other) == "" {
+			c.violate("%s/%s has nodes, and so has %s with the same key", mc.Namespace, mc.Name, other.Name)
 		}
 	}
 }
