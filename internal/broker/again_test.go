@@ -427,7 +427,7 @@ while ((SECONDS < 120)) && kill -HUP $$; do for ((k = RANDOM %% 40; k > 0; k--))
 signals=$!
 declare -A codes
 for ((i = 0; i < %d; i++)); do
-	{ read -rt 0.02 -u "$fe_still"; exit 5; } &
+	{ fe_pause 0.02; exit 5; } &
 	fe_command=$!
 	attend
 	((codes[$fe_code] += 1))

@@ -602,6 +602,7 @@ func TestLeadTellsOfItsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mc := fixture.MiniCluster("lmp").Size(4).Command(fmt.Sprint("exit ", tc.code)).Spec(func(s *v1alpha2.MiniClusterSpec) {
 				s.Flux.Container.MountPath = t.TempDir()
+				s.Elastic.QuorumTimeout = &metav1.Duration{Duration: time.Millisecond} // one broker never joins
 			}).Defaulted()
 			dir := leadFiles(t, mc, map[string]string{"quorum": "4"})
 			out, code := runLead(dir, "ONLINE=4", "OVERLAY="+tc.overlay)

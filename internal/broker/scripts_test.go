@@ -160,15 +160,17 @@ stay 1
 `,
 		},
 	}
+	common := Scripts()["common.sh"]
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			dir := filesOf(t, fixture.MiniCluster("lmp").Size(20).Defaulted(), map[string]string{
 				"texts": tc.texts, "answers": tc.answers,
-				"sleep": `#!/bin/bash
-cd "$FLUX_OPERATOR_DIR"
-[[ -s texts ]] || kill "$PPID"
-head -n 1 texts >drain
-sed -i 1d texts
+				"common.sh": common + `
+fe_pause() {
+	[[ -s $fe_here/texts ]] || exit
+	head -n 1 "$fe_here/texts" >"$fe_here/drain"
+	sed -i 1d "$fe_here/texts"
+}
 `,
 				"flux": `#!/bin/bash
 cd "$FLUX_OPERATOR_DIR"

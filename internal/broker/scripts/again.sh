@@ -25,7 +25,7 @@ if [[ -n $FE_CHECKPOINT_PATH ]]; then
   export FLUX_MINICLUSTER_CHECKPOINT=$FE_CHECKPOINT_PATH FLUX_MINICLUSTER_CHECKPOINT_WRITTEN=$fe_written
 fi
 
-exec {fe_still}<> <(:) # a pipe on which nothing comes, to wait with `read`
+fe_pause 0 # opens its pipe before a signal comes, and before the command begins
 
 # runs is true while the command runs.
 runs() { kill -0 "$fe_command" 2>/dev/null; }
@@ -40,7 +40,7 @@ attend() {
     if ((++rounds % 5 == 0)) && [[ $FE_ATTENDS == true || -s $fe_here/stop ]]; then
       look
     fi
-    read -rt 0.2 -u "$fe_still" || true
+    fe_pause 0.2
   done
   until ((signals == fe_signals)); do
     signals=$fe_signals
@@ -55,7 +55,7 @@ runs_for() {
   local until=$((SECONDS + $1))
   while runs; do
     ((SECONDS < until)) || return 0
-    sleep 0.2
+    fe_pause 0.2
   done
   return 1
 }
@@ -83,7 +83,7 @@ end_command() {
   [[ $FE_MODE != launcher ]] || kill -KILL -- "-$fe_command" 2>/dev/null # what it left behind
   flux cancel --all --quiet 2>/dev/null
   until timeout 10 flux queue idle --quiet 2>/dev/null || [[ $fe_asked == true || $fe_hung_up == true || -s $fe_here/stop ]]; do
-    sleep 1
+    fe_pause 1
   done
 }
 
@@ -105,7 +105,7 @@ checkpoint() {
     fi
     [[ -z $fe_written || ! -e $fe_written ]] || return 0
     [[ $fe_again == true || $fe_asked == true ]] || ! has_order || return 1
-    sleep 0.2
+    fe_pause 0.2
   done
   return 1
 }
@@ -291,7 +291,7 @@ await_ranks() {
     fi
     [[ $fe_hung_up == false ]] || exit 143
     if ((SECONDS >= until)) && take_left "$there"; then return; fi
-    sleep 0.5
+    fe_pause 0.5
   done
 }
 
@@ -319,7 +319,7 @@ rescue() {
       echo "Brokers were lost; the command runs again on ranks $fe_ranks" >&2
       return 0
     fi
-    sleep 0.5
+    fe_pause 0.5
   done
   return 1
 }

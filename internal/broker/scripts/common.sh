@@ -90,14 +90,11 @@ fe_attend() {
 fe_unattended() { trap 'fe_ending=true; exit "${fe_exit_code:-143}"' TERM INT; }
 fe_unattended
 
-# fe_pause SECONDS sleeps, and leaves no process behind if this shell gets SIGTERM meanwhile.
-# It is for shells that run in the background.
+# fe_pause SECONDS waits without a process of its own. SIGTERM ends a shell without a trap at once meanwhile.
+fe_still=''
 fe_pause() {
-  # shellcheck disable=SC2046 # the only job is this sleep, which may not exist yet
-  trap 'kill $(jobs -p) 2>/dev/null; wait; exit' TERM
-  sleep "$1" &
-  wait "$!"
-  trap - TERM
+  [[ -n $fe_still ]] || exec {fe_still}<> <(:) # a pipe on which nothing comes
+  read -rt "$1" -u "$fe_still" || true
 }
 
 # ids IDSET prints the ids of the idset, one per line.

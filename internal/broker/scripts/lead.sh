@@ -98,7 +98,7 @@ await() {
       fi
     fi
     ((SECONDS < 3)) || pause=0.5
-    read -rt "$pause" -u "$fe_still" || true
+    fe_pause "$pause"
   done
 }
 
@@ -144,7 +144,7 @@ begin() {
   fe_command=$!
   set +m
   if [[ $fe_hung_up == true ]]; then # the trap knew no command, and the new shell has no trap at once
-    sleep 0.5
+    fe_pause 0.5
     kill -HUP -- "-$fe_command" 2>/dev/null
   fi
   fe_next=$((SECONDS + FE_CHECKPOINT_INTERVAL))
