@@ -29,8 +29,9 @@ type checks struct {
 	seen      int // entries of the log
 	// facts are what is known of each MiniCluster.
 	facts map[types.UID]*facts
-	// events are the names of all events that were created.
+	// events are the names of all events that were created, and went those of events that were deleted.
 	events map[types.NamespacedName]int
+	went   map[types.NamespacedName]bool
 	// excused are the MiniClusters whose pods somebody removed by force, until when: the processes go on for a while.
 	excused map[types.UID]time.Time
 	// quiet counts writes and passes since a time at which nothing is left to be done.
@@ -63,8 +64,8 @@ type facts struct {
 func newChecks(w *World) *checks {
 	return &checks{
 		world: w, facts: map[types.UID]*facts{}, events: map[types.NamespacedName]int{}, excused: map[types.UID]time.Time{},
-		happened: map[dependency]bool{},
-		writes:   map[string]int{}, passes: map[string]int{}, processes: newProcesses(),
+		went: map[types.NamespacedName]bool{}, happened: map[dependency]bool{},
+		writes: map[string]int{}, passes: map[string]int{}, processes: newProcesses(),
 	}
 }
 
@@ -106,7 +107,7 @@ func (c *checks) entry(entry *apiserver.Entry) {
 			c.checkRoom(after)
 		}
 	case *eventsv1.Event:
-		if entry.Before == nil {
+		if entry.Before == nil && !c.went[entry.Key] {
 			c.events[entry.Key]++
 		}
 	case nil:
@@ -114,7 +115,7 @@ func (c *checks) entry(entry *apiserver.Entry) {
 		case *v1alpha2.MiniCluster:
 			c.factsOf(before).gone = true
 		case *eventsv1.Event: // went with its namespace: a manager that was halted sends it again
-			delete(c.events, entry.Key)
+			c.went[entry.Key] = true
 		}
 	}
 }

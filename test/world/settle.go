@@ -50,12 +50,15 @@ func (w *World) settle() {
 	w.checkEvents()
 }
 
-// until lets the world go on until a condition holds. What does not hold in time is a violation.
+// until lets the world go on until a condition holds and all deeds are done. What does not hold in time is a violation.
 func (w *World) until(within time.Duration, holds func() error) {
 	end := time.Now().Add(within)
 	for w.violation == nil {
 		err := holds()
-		if err == nil && len(w.deeds) == 0 {
+		if err == nil && len(w.deeds) > 0 {
+			err = fmt.Errorf("there is still to %s", w.deeds[0].what)
+		}
+		if err == nil {
 			return
 		}
 		if time.Now().After(end) {
