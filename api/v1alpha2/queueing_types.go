@@ -28,6 +28,7 @@ type QueueingSpec struct {
 
 	// notBefore is the time before which the MiniCluster is not queued (Admitted=False, reason Later). Default: it is
 	// queued at once.
+	// +kubebuilder:validation:XValidation:rule="self > timestamp('1970-01-01T00:00:00Z')",message="notBefore must be a time after 1970"
 	// +optional
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`
 

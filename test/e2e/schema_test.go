@@ -55,6 +55,7 @@ var kinds = []kind{
 }
 
 var refused = []refusal{
+	{"spec: {notBefore: '1969-12-31T23:59:59Z'}", "notBefore must be a time after 1970"},
 	{"metadata: {name: 1st}", "metadata.name must start with a letter"},
 	{"metadata: {name: a.b}", "metadata.name must start with a letter"},
 	{"metadata: {name: " + strings.Repeat("x", 52) + "}", "metadata.name is too long: it and the digits of the largest size may have 52 characters in all"},
@@ -485,6 +486,9 @@ func beyond(schema *apiextensionsv1.JSONSchemaProps) (values []any) {
 	}
 	if schema.Pattern != "" || len(schema.Enum) > 0 {
 		values = append(values, "?!")
+	}
+	if schema.Format == "date-time" { // which alone allows some that no manager can read, and then no other object, either
+		values = append(values, "tomorrow", "2026-11-21t12:00:00z", "2026-11-21T12:00:00:5Z", "2026-11-21T12:00:00+99:00")
 	}
 	if schema.Type == "string" || schema.Type == "integer" || schema.Type == "boolean" {
 		values = append(values, []any{})
