@@ -19,17 +19,17 @@ import (
 
 // program is an MPI program in shell: it goes on from its checkpoint, which only its first task writes, and ends when the
 // test releases it. HANDLE says what it does when it is asked for a checkpoint.
-const program = `cat >"$RUNS.$FLUX_TASK_RANK" <<'END'
+var program = `cat >"$RUNS.$FLUX_TASK_RANK" <<'END'
 [[ $FLUX_TASK_RANK != 0 ]] || echo "run $FLUX_MINICLUSTER_RESTART on $FLUX_MINICLUSTER_NODES with $FLUX_MINICLUSTER_TASKS from $(cat "$FLUX_MINICLUSTER_CHECKPOINT/step" 2>/dev/null)"
 echo "task $FLUX_TASK_RANK" >>"$RUNS"
 write() { [[ $FLUX_TASK_RANK != 0 ]] || echo "step $((FLUX_MINICLUSTER_RESTART + 1))" >"$FLUX_MINICLUSTER_CHECKPOINT/step"; }
 trap 'HANDLE' USR1
 : >"$RUNS.up.$FLUX_MINICLUSTER_RESTART.$FLUX_TASK_RANK"
 if [[ $FLUX_TASK_RANK == 0 ]]; then
-	until (($(ls "$RUNS.up.$FLUX_MINICLUSTER_RESTART".* | wc -l) >= FLUX_MINICLUSTER_TASKS)); do sleep 0.1; done
+	for ((i = 1; i < FLUX_MINICLUSTER_TASKS; i++)); do ` + until("-e $RUNS.up.$FLUX_MINICLUSTER_RESTART.$i") + `; done
 	echo begun >"$BEGUN"
 fi
-until [[ -e $RELEASE ]]; do sleep 0.1; done
+` + until("-e $RELEASE") + `
 END
 bash "$RUNS.$FLUX_TASK_RANK"
 code=$?
@@ -157,6 +157,7 @@ func TestRunAgain(t *testing.T) {
 
 // However the program takes the question for a checkpoint, it runs again.
 func TestRunAgainAsked(t *testing.T) {
+	t.Parallel()
 	command := func(text string) func(*v1alpha2.MiniClusterSpec) {
 		return func(s *v1alpha2.MiniClusterSpec) {
 			s.Elastic.Checkpoint.Signal, s.Elastic.Checkpoint.Command = "", text
@@ -221,7 +222,7 @@ func TestRunAgainWithAnotherCommand(t *testing.T) {
 
 // A second order while the first is carried out: the command ends up with the brokers of the second.
 func TestRunAgainTwice(t *testing.T) {
-	withFlux(t, again("until [[ -e $RUNS.told ]]; do sleep 0.1; done; write; exit 0", rigidStart), func(c *cluster) {
+	withFlux(t, again(until("-e $RUNS.told")+"; write; exit 0", rigidStart), func(c *cluster) {
 		pods := c.startAll()
 		pods[0].probe()
 		c.awaitBegun()
@@ -237,7 +238,7 @@ func TestRunAgainTwice(t *testing.T) {
 
 // A command that is asked to end for good while it ends to be run again is not begun once more.
 func TestRunAgainAndStopped(t *testing.T) {
-	withFlux(t, again("until [[ -e $RUNS.told ]]; do sleep 0.1; done; write; exit 0", rigidStart), func(c *cluster) {
+	withFlux(t, again(until("-e $RUNS.told")+"; write; exit 0", rigidStart), func(c *cluster) {
 		pods := c.startAll()
 		pods[0].probe()
 		c.awaitBegun()
@@ -279,6 +280,7 @@ func TestRunAgainAfterLoss(t *testing.T) {
 
 // With too few brokers left, or if the command fails by itself, its end is the end.
 func TestRunAgainNot(t *testing.T) {
+	t.Parallel()
 	t.Run("too few are left", func(t *testing.T) {
 		withFlux(t, again("", func(s *v1alpha2.MiniClusterSpec) { s.MinSize = 3 }), func(c *cluster) {
 			pods := c.startAll()
@@ -313,6 +315,7 @@ func TestRunAgainNot(t *testing.T) {
 
 // A command that has to make room may write a checkpoint first. All of its tasks get the signals.
 func TestRunStoppedWithCheckpoint(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		mc   *fixture.MiniClusterWrapper
 		stop string
@@ -366,6 +369,7 @@ echo "not run"`
 
 // While the command runs, it is asked for a checkpoint now and then, and the pod shows when it has written one.
 func TestRunCheckpoints(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*v1alpha2.Checkpoint){
 		"asked":     func(c *v1alpha2.Checkpoint) { c.Command, c.Interval = "true", &metav1.Duration{Duration: time.Second} },
 		"by itself": func(*v1alpha2.Checkpoint) {},

@@ -36,6 +36,8 @@ import (
 const (
 	deadline = 5 * time.Minute // bounds how long a test that fails hangs: a busy machine takes many times what a quiet one does
 	period   = 50 * time.Millisecond
+	// askPeriod is the period for what only a process can tell: each takes the machine several milliseconds.
+	askPeriod = 300 * time.Millisecond
 )
 
 // fluxes returns the paths of the available implementations of Flux by name: the test double,
@@ -65,7 +67,7 @@ var fluxes = sync.OnceValues(func() (map[string]string, error) {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// Tests wait for seconds to pass, and not for a core.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
 	}
 	// Processes that these tests start do not ignore SIGHUP, even if nohup started the tests.
@@ -396,6 +398,11 @@ func processes(session int) []int {
 // await waits until the condition holds.
 func (c *cluster) await(what string, holds func() bool) {
 	c.Helper()
+	c.awaitEach(period, what, holds)
+}
+
+func (c *cluster) awaitEach(period time.Duration, what string, holds func() bool) {
+	c.Helper()
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for !holds() {
@@ -422,7 +429,7 @@ func (p *pod) awaitDrained(ranks string) {
 // awaitFlux waits until flux with these arguments prints the answer.
 func (p *pod) awaitFlux(answer string, args ...string) {
 	p.Helper()
-	p.await(fmt.Sprintf("%q as answer to %s", answer, args), func() bool {
+	p.awaitEach(askPeriod, fmt.Sprintf("%q as answer to %s", answer, args), func() bool {
 		cmd := exec.CommandContext(p.context, filepath.Join(p.flux, "flux"), args...)
 		cmd.Env = append(p.environment(), "FLUX_URI=local://"+strings.Join(p.sockets(), ""))
 		beUser(cmd, p.user)

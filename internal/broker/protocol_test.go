@@ -25,11 +25,15 @@ func noSocket(s *v1alpha2.MiniClusterSpec) { s.Flux.DisableSocket = true }
 
 // A follower is ready when its broker has joined the others. The lead is ready when the command
 // runs, or in an interactive instance when a command could run.
-func TestRunReady(t *testing.T) { testReady(t, 0) }
+func TestRunReady(t *testing.T) {
+	t.Parallel()
+	testReady(t, 0)
+}
 
 // So it is for a user without an entry in /etc/passwd, for whom some commands of Flux fail.
 // Platforms such as OpenShift give each namespace such a user.
 func TestRunReadyAsUnknownUser(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can run processes as another user")
 	}
@@ -38,6 +42,7 @@ func TestRunReadyAsUnknownUser(t *testing.T) {
 
 // The image of the view and the image of the application may have different users, and each container may name its own.
 func TestRunUsers(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can run processes as another user")
 	}
@@ -114,6 +119,7 @@ func testReady(t *testing.T, user uint32) {
 
 // An interactive instance is ready with as few brokers as a command would run on.
 func TestRunReadyWithFewer(t *testing.T) {
+	t.Parallel()
 	soon := func(s *v1alpha2.MiniClusterSpec) { s.Elastic.QuorumTimeout = &metav1.Duration{Duration: time.Second} }
 	cases := map[string]struct {
 		mc    *fixture.MiniClusterWrapper
@@ -137,6 +143,7 @@ func TestRunReadyWithFewer(t *testing.T) {
 
 // A follower is not ready while its broker is started again, in the same pod or in a new one.
 func TestRunReadyAgain(t *testing.T) {
+	t.Parallel()
 	for name, mc := range map[string]*fixture.MiniClusterWrapper{"with a socket": three(loop, launcher, strict), "without": three(loop, launcher, noSocket)} {
 		t.Run(name, func(t *testing.T) {
 			withFlux(t, mc, func(c *cluster) {
@@ -162,7 +169,7 @@ func TestRunReadyAgain(t *testing.T) {
 
 // busy has work on all brokers until the test releases it. Then it goes on without work until the
 // test writes the file RUNS.
-const busy = `flux run -N 3 -n 3 bash -c '[[ $FLUX_TASK_RANK != 0 ]] || ` + loop + `'; echo done; until [[ -e $RUNS ]]; do sleep 0.1; done`
+var busy = `flux run -N 3 -n 3 bash -c '[[ $FLUX_TASK_RANK != 0 ]] || ` + loop + `'; echo done; ` + until(`-e $RUNS`)
 
 // The pod of a rank that is to leave is ready until its work has ended. It is ready again if the
 // rank may stay after all.
@@ -261,6 +268,7 @@ func TestRunOnceQuorumIsTold(t *testing.T) {
 // A lead whose annotation asks it to end does so as after a signal. It prints the reason, and
 // reports no success of a command that has not ended well.
 func TestRunStopped(t *testing.T) {
+	t.Parallel()
 	begun := func(lead, first, second *pod) {
 		start(lead, first, second)
 		lead.awaitBegun()
@@ -275,7 +283,7 @@ func TestRunStopped(t *testing.T) {
 			lead.start()
 		}, []int{terminated}},
 		"while it is being started": {three(loop, func(s *v1alpha2.MiniClusterSpec) {
-			s.Containers[0].Commands.BrokerPre = `echo begun >"$BEGUN"; until [[ -e $RELEASE ]]; do sleep 0.1; done`
+			s.Containers[0].Commands.BrokerPre = `echo begun >"$BEGUN"; ` + until(`-e $RELEASE`)
 		}), func(lead, _, _ *pod) {
 			lead.start()
 			lead.awaitBegun()
@@ -327,7 +335,7 @@ func TestRunStopped(t *testing.T) {
 // A command that has ended well is a success, also if the lead is asked to end while the hook after it still runs.
 func TestRunStoppedAfterItsEnd(t *testing.T) {
 	mc := three("true", func(s *v1alpha2.MiniClusterSpec) {
-		s.Containers[0].Commands.Post = `echo begun >"$BEGUN"; until [[ -e $RELEASE ]]; do sleep 0.1; done`
+		s.Containers[0].Commands.Post = `echo begun >"$BEGUN"; ` + until(`-e $RELEASE`)
 	})
 	withFlux(t, mc, func(c *cluster) {
 		pods := c.startAll()
@@ -340,6 +348,7 @@ func TestRunStoppedAfterItsEnd(t *testing.T) {
 
 // The exit code of a lead is that of its command, also if Flux fails at its end, and says so by an exit code of its own.
 func TestRunTroubleAtTheEnd(t *testing.T) {
+	t.Parallel()
 	for _, code := range []int{0, 3} {
 		mc := three(fmt.Sprintf("exit %d", code), func(s *v1alpha2.MiniClusterSpec) {
 			s.Containers[0].Commands.Pre = `

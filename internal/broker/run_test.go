@@ -38,10 +38,16 @@ func strict(s *v1alpha2.MiniClusterSpec)      { s.Logging.Strict = true }
 func interactive(s *v1alpha2.MiniClusterSpec) { s.Interactive = true }
 
 // loop is a command that runs until the test releases it.
-const loop = `echo begun >"$BEGUN"; until [[ -e $RELEASE ]]; do sleep 0.1; done; echo released`
+var loop = `echo begun >"$BEGUN"; ` + until(`-e $RELEASE`) + `; echo released`
+
+// until is shell that waits for a condition. Its looks start no process: many commands look at once.
+func until(condition string) string {
+	return `exec {still}<> <(:); until [[ ` + condition + ` ]]; do read -rt 0.1 -u "$still" || :; done`
+}
 
 // All brokers join, and the command runs in every mode.
 func TestRunModes(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		mc   *fixture.MiniClusterWrapper
 		want []string // lines of the lead
@@ -154,7 +160,8 @@ func TestRunModes(t *testing.T) {
 
 // The log has a line of the command while the command runs.
 func TestRunLive(t *testing.T) {
-	const first = `echo "task $FLUX_TASK_RANK began"; ` + loop + "; exit 3"
+	t.Parallel()
+	first := `echo "task $FLUX_TASK_RANK began"; ` + loop + "; exit 3"
 	set := func(change func(*v1alpha2.MiniClusterSpec)) *fixture.MiniClusterWrapper { return three(first, change) }
 	quiet := func(s *v1alpha2.MiniClusterSpec) { s.Logging.Quiet = true }
 	for name, tc := range map[string]struct {
@@ -195,6 +202,7 @@ func TestRunLive(t *testing.T) {
 
 // Without a command the instance runs until its pods are deleted.
 func TestRunInteractive(t *testing.T) {
+	t.Parallel()
 	for name, mc := range map[string]*fixture.MiniClusterWrapper{"interactive": three("echo not run", interactive), "no command": three("")} {
 		t.Run(name, func(t *testing.T) {
 			withFlux(t, mc, func(c *cluster) {
@@ -313,6 +321,7 @@ func TestRunLostFollowerOfJob(t *testing.T) {
 // A broker that crashes comes back in its pod. But if the MiniCluster is to be run again, it stays away: Flux has ended the
 // job, and everybody has to hear of the loss.
 func TestRunLostBroker(t *testing.T) {
+	t.Parallel()
 	t.Run("Continue", func(t *testing.T) {
 		withFlux(t, three(loop, launcher), func(c *cluster) {
 			pods := c.startAll()
@@ -359,6 +368,7 @@ func TestRunFollowerAfterTheEnd(t *testing.T) {
 
 // A pod that is deleted ends in every phase. A deleted lead never reports success.
 func TestRunTerminated(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		mc    *fixture.MiniClusterWrapper
 		phase func(lead, first, second *pod) // brings the pods into the phase, and ends one of them
@@ -470,6 +480,7 @@ func TestRunTerminatedTimed(t *testing.T) {
 
 // Each line of a batch is a job, and their highest exit code is the result.
 func TestRunBatch(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		command string
 		raw     bool
