@@ -28,6 +28,9 @@ type QueueingSpec struct {
 
 	// notBefore is the time before which the MiniCluster is not queued (Admitted=False, reason Later). Default: it is
 	// queued at once.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=date-time
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}([.][0-9]{1,9})?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +kubebuilder:validation:XValidation:rule="self > timestamp('1970-01-01T00:00:00Z')",message="notBefore must be a time after 1970"
 	// +optional
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`

@@ -15,12 +15,14 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
 const (
 	podsOf = "miniCluster"
 	live   = "live"
 	after  = "after"
+	key    = "key"
 )
 
 // Live selects the MiniClusters that have not finished, or still hold nodes. Finished
@@ -34,12 +36,18 @@ func PodsOf(name string) client.MatchingFields { return client.MatchingFields{po
 // After selects the unfinished MiniClusters that wait for one of a name (spec.after).
 func After(name string) client.MatchingFields { return client.MatchingFields{after: name} }
 
+// HasKey selects the MiniClusters with nodes that have a singleton key.
+func HasKey(name string) client.MatchingFields { return client.MatchingFields{key: name} }
+
 // Setup registers the indexes.
 func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &v1alpha2.MiniCluster{}, live, isLive); err != nil {
 		return err
 	}
 	if err := indexer.IndexField(ctx, &v1alpha2.MiniCluster{}, after, waitsFor); err != nil {
+		return err
+	}
+	if err := indexer.IndexField(ctx, &v1alpha2.MiniCluster{}, key, keyOf); err != nil {
 		return err
 	}
 	err := indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, podsOf, func(object client.Object) []string {
@@ -68,6 +76,13 @@ func waitsFor(object client.Object) (names []string) {
 		}
 	}
 	return names
+}
+
+func keyOf(object client.Object) []string {
+	if mc := object.(*v1alpha2.MiniCluster); state.HoldsKey(mc) {
+		return []string{mc.Spec.Singleton}
+	}
+	return nil
 }
 
 // some is a list of a name; empty for "".

@@ -47,6 +47,9 @@ type observed struct {
 	check *check
 	// held says why it is not queued yet: it waits for other MiniClusters, or for a time.
 	held elastic.Refusal
+	// met are the dependencies that are met, and meets is true if that is to be recorded.
+	met   []v1alpha2.Dependency
+	meets bool
 	// quota is what Kueue grants.
 	quota *kueue.Quota
 }
@@ -66,14 +69,18 @@ type observer struct {
 	live       live
 	clock      clock.PassiveClock
 	defaultTTL time.Duration
+	// began is when the manager had its first pass.
+	began func() time.Time
 }
 
 // observe reads the objects of a MiniCluster.
 func (ob *observer) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memory *memory) (*observed, error) {
+	ob.began()
 	seen := &observed{now: ob.clock.Now(), memory: memory, stored: mc}
 	seen.view.MiniCluster = mc.DeepCopy()
 	seen.view.MiniCluster.Default()
 	state.Resume(seen.view.MiniCluster, seen.now)
+	ob.hold(ctx, seen)
 	state.ScaleTasks(seen.view.MiniCluster)
 	seen.view.Node = func(name string) *corev1.Node {
 		return index.Named[corev1.Node](ctx, ob.cache, name, client.UnsafeDisableDeepCopy)
@@ -105,43 +112,11 @@ func (ob *observer) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memor
 	if seen.observation.Policy.TTL == nil && ob.defaultTTL > 0 {
 		seen.observation.Policy.TTL = &ob.defaultTTL
 	}
-	ob.readDependencies(ctx, seen)
+	ob.awaitOthers(ctx, seen)
 	if seen.observation.Workload == life.Ahead && memory.hasPlacedAny(seen.view.Pods) {
 		seen.observation.Workload = life.Stale // the cache does not show the placed pods yet
 	}
 	return seen, nil
-}
-
-// readDependencies reads the MiniClusters for which a MiniCluster without nodes waits. What is met counts once it is recorded: the
-// MiniCluster that it was met by may go at any time. One that has finished stays until the others have recorded that.
-func (ob *observer) readDependencies(ctx context.Context, seen *observed) {
-	mc, policy := seen.view.MiniCluster, &seen.observation.Policy
-	switch {
-	case seen.observation.Outcome != "":
-		if policy.TTL != nil && *policy.TTL < state.KnownWithin && ob.isAwaited(ctx, mc) {
-			policy.TTL = new(state.KnownWithin)
-		}
-		return
-	case mc.Status.Admission != nil:
-		return
-	}
-	named := func(name string) *v1alpha2.MiniCluster {
-		return index.Get[v1alpha2.MiniCluster](ctx, ob.cache, types.NamespacedName{Namespace: mc.Namespace, Name: name}, client.UnsafeDisableDeepCopy)
-	}
-	switch seen.held = state.Held(mc, named, seen.now); seen.held.Verdict {
-	case "":
-		state.Released(mc, seen.now)
-	case elastic.Later:
-		seen.lookAgain = mc.Spec.NotBefore.Time
-	}
-	mc.Status.MetDependencies = state.Met(mc, named)
-}
-
-// isAwaited reports whether others have not recorded yet what they wait for of a MiniCluster.
-func (ob *observer) isAwaited(ctx context.Context, mc *v1alpha2.MiniCluster) bool {
-	var list v1alpha2.MiniClusterList
-	err := ob.cache.List(ctx, &list, client.InNamespace(mc.Namespace), index.After(mc.Name), client.UnsafeDisableDeepCopy)
-	return err != nil || slices.ContainsFunc(list.Items, func(other v1alpha2.MiniCluster) bool { return state.Awaits(&other, mc) })
 }
 
 // readJobs reads the Jobs of brokers whose pods are not there: a pod that has ended may be deleted before anybody has seen its

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,7 +76,7 @@ func (r *Reconciler) assemble(core rest.Interface) {
 	maker := &maker{client: r.Client, live: live, binder: binder}
 	r.parts = parts{
 		memories: memories,
-		observer: &observer{cache: r.Client, live: live, clock: r.Clock, defaultTTL: r.DefaultTTL},
+		observer: &observer{cache: r.Client, live: live, clock: r.Clock, defaultTTL: r.DefaultTTL, began: sync.OnceValue(r.Clock.Now)},
 		checker: &checker{
 			client: r.Client, live: live, clock: r.Clock, scheduler: r.Scheduler, topology: r.Topology, maxBrokers: r.MaxBrokers, dns: r.DNS,
 			memories: memories, workers: r.Workers, relaxed: make(relaxed, mostRelaxed),
@@ -177,6 +178,9 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if seen.meets { // before a check, which may take long: those that met it may go
+		return ctrl.Result{}, r.reporter.recordMet(ctx, seen)
+	}
 	if err := r.checker.check(ctx, seen); err != nil {
 		r.Scheduler.Report(seen.view.MiniCluster, state.Wants{Want: state.NodesLater}) // others must not wait for the check
 		return ctrl.Result{}, err
@@ -206,10 +210,10 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		return ctrl.Result{}, errors.Join(err, undone)
 	}
 	result, err := r.reporter.report(ctx, seen, plan)
-	if err == nil && undone == nil && isOver(seen, plan) {
+	if err = errors.Join(err, undone); err == nil && isOver(seen, plan) {
 		r.memories.forget(client.ObjectKeyFromObject(mc))
 	}
-	return result, errors.Join(err, undone)
+	return result, err
 }
 
 // isOver reports whether a MiniCluster has finished and only waits for its deletion. It may wait

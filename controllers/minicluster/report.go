@@ -63,19 +63,13 @@ func (r *reporter) report(ctx context.Context, seen *observed, plan life.Plan) (
 	if seen.now.Before(next) && onlyCounts(&seen.stored.Status, &desired) {
 		return requeueAt(elastic.Earliest(lookAgain, next), seen.now), nil
 	}
-	updated := withStatus(seen.stored, desired)
-	// The resource version makes sure that no decision is based on an outdated status.
-	patch := client.MergeFromWithOptions(withStatus(seen.stored, seen.stored.Status), client.MergeFromWithOptimisticLock{})
-	if err := r.client.Status().Patch(ctx, updated, patch); err != nil {
-		if apierrors.IsNotFound(err) {
-			seen.memory.status.gone = seen.now
-		}
-		return ctrl.Result{}, fmt.Errorf("writing the status of MiniCluster %q: %w", seen.stored.Name, err)
+	updated, err := r.write(ctx, seen, desired)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	if !keepsLead(plan, updated) {
 		return ctrl.Result{}, errOldDefinition
 	}
-	seen.memory.status.written = seen.now
 	if _, grows := plan.Step.(life.Grow); grows {
 		seen.memory.noteGrowth(seen.stored, updated)
 	}
@@ -92,6 +86,28 @@ func (r *reporter) report(ctx context.Context, seen *observed, plan life.Plan) (
 	r.announcer.announce(updated, seen.memory)
 	ctrl.LoggerFrom(ctx).V(1).Info("Wrote the status", "step", life.Name(plan.Step), "state", plan.State, "reason", plan.Message)
 	return requeueAt(lookAgain, seen.now), nil
+}
+
+// write writes a status. The resource version makes sure that no decision is based on an outdated status.
+func (r *reporter) write(ctx context.Context, seen *observed, desired v1alpha2.MiniClusterStatus) (*v1alpha2.MiniCluster, error) {
+	updated := withStatus(seen.stored, desired)
+	patch := client.MergeFromWithOptions(withStatus(seen.stored, seen.stored.Status), client.MergeFromWithOptimisticLock{})
+	if err := r.client.Status().Patch(ctx, updated, patch); err != nil {
+		if apierrors.IsNotFound(err) {
+			seen.memory.status.gone = seen.now
+		}
+		return nil, fmt.Errorf("writing the status of MiniCluster %q: %w", seen.stored.Name, err)
+	}
+	seen.memory.status.written = seen.now
+	return updated, nil
+}
+
+// recordMet records which dependencies are met.
+func (r *reporter) recordMet(ctx context.Context, seen *observed) error {
+	desired := *seen.stored.Status.DeepCopy()
+	desired.MetDependencies = seen.met
+	_, err := r.write(ctx, seen, desired)
+	return err
 }
 
 // keepsLead reports whether the lead is recorded in a status that was written, if the plan records it.

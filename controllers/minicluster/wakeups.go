@@ -73,11 +73,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 			UpdateFunc: predicate.LabelChangedPredicate{}.Update,
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
 		})).
-		Watches(&v1alpha2.MiniCluster{}, handler.EnqueueRequestsFromMapFunc(w.dependents), builder.WithPredicates(predicate.Funcs{
-			UpdateFunc: func(e event.UpdateEvent) bool {
-				return state.MattersToOthers(e.ObjectOld.(*v1alpha2.MiniCluster), e.ObjectNew.(*v1alpha2.MiniCluster))
-			},
-		})).
+		Watches(&v1alpha2.MiniCluster{}, w.waiting()).
 		Watches(&v1alpha2.MiniClusterQueue{}, handler.EnqueueRequestsFromMapFunc(w.boundBy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Scheduler.Decided(), handler.Funcs{GenericFunc: w.decided})).
 		WatchesRawSource(source.Channel(relaxed, handler.EnqueueRequestsFromMapFunc(w.labelled))).
@@ -150,11 +146,6 @@ func (w *wakeups) boundBy(ctx context.Context, queue client.Object) []reconcile.
 		}
 		return queue.GetName() == v1alpha2.KueueQueue && kueue.Uses(mc)
 	})
-}
-
-// dependents are the MiniClusters that wait for one.
-func (w *wakeups) dependents(ctx context.Context, mc client.Object) []reconcile.Request {
-	return w.those(ctx, func(*v1alpha2.MiniCluster) bool { return true }, client.InNamespace(mc.GetNamespace()), index.After(mc.GetName()))
 }
 
 // live are some of the MiniClusters that have not finished, or still hold nodes.

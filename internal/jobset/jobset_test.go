@@ -224,7 +224,7 @@ func TestReadiness(t *testing.T) {
 		s.Flux.Container.MountPath = "/a b"
 	}).Defaulted()
 	pod, services := podsOf(t, mc)
-	const wait = "exec 9<> <(:); until [[ -e $0 ]] || ((SECONDS > 40)); do read -rt 0.2 -u 9; done; "
+	const wait = "exec 9<> <(:); until [[ -e $0 ]] || ((SECONDS > 40)); do read -rt 0.2 -u 9 || (($? > 128)) || sleep 1; done; "
 	probe := func(before string, period, failures int32) *corev1.Probe {
 		return &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/bash", "-c", before + "[[ -e $0 ]] || { echo 'the broker has not joined, or the command does not run'; exit 1; }", "/a b/config/run/flux/ready"}}},

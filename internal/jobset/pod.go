@@ -228,7 +228,7 @@ func watchLead(mc *v1alpha2.MiniCluster, lead *corev1.PodTemplateSpec) {
 // many brokers may wait on a node. A second program follows before the first one is late.
 func startProbe(mc *v1alpha2.MiniCluster) *corev1.Probe {
 	probe := readyProbe(mc, 1)
-	probe.Exec.Command[2] = "exec 9<> <(:); until [[ -e $0 ]] || ((SECONDS > 40)); do read -rt 0.2 -u 9; done; " + probe.Exec.Command[2]
+	probe.Exec.Command[2] = "exec 9<> <(:); until [[ -e $0 ]] || ((SECONDS > 40)); do read -rt 0.2 -u 9 || (($? > 128)) || sleep 1; done; " + probe.Exec.Command[2]
 	probe.FailureThreshold = math.MaxInt32
 	return probe
 }

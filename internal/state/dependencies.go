@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -71,8 +72,8 @@ func isMet(d v1alpha2.Dependency, on *v1alpha2.MiniCluster) bool {
 	return on != nil && map[v1alpha2.DependencyCondition]bool{
 		v1alpha2.DependencyStarted:   hasStarted(on),
 		v1alpha2.DependencySucceeded: outcome(on) == v1alpha2.ReasonSucceeded,
-		v1alpha2.DependencyFailed:    isOver(on) && outcome(on) != v1alpha2.ReasonSucceeded,
-		v1alpha2.DependencyFinished:  isOver(on),
+		v1alpha2.DependencyFailed:    IsOver(on) && outcome(on) != v1alpha2.ReasonSucceeded,
+		v1alpha2.DependencyFinished:  IsOver(on),
 	}[d.Condition]
 }
 
@@ -82,22 +83,37 @@ func missing(d v1alpha2.Dependency, on *v1alpha2.MiniCluster) string {
 	switch {
 	case on == nil:
 		return fmt.Sprintf("waits for MiniCluster %s, which does not exist", d.Name)
-	case isOver(on) && !isMet(d, on):
+	case IsOver(on) && !isMet(d, on):
 		return fmt.Sprintf("never starts: MiniCluster %s has finished (%s), and has not %s; change spec.after, or delete this MiniCluster", d.Name, outcome(on), is)
 	}
 	return fmt.Sprintf("waits until MiniCluster %s has %s", d.Name, is)
 }
 
-// MattersToOthers reports whether a change of a MiniCluster may end the wait of others for it, or change what is said of it: of
-// each MiniCluster in a circle, a message says so.
-func MattersToOthers(old, mc *v1alpha2.MiniCluster) bool {
+// WaitsFor reports whether a MiniCluster without nodes has not recorded that what it waits for of another is met.
+func WaitsFor(mc *v1alpha2.MiniCluster, name string) bool {
+	return mc.Status.Admission == nil && slices.ContainsFunc(mc.Spec.After, func(d v1alpha2.Dependency) bool { return d.Name == name && !isRecorded(mc, d) })
+}
+
+// MayMeet reports whether a change of a MiniCluster may end the wait of others for it.
+func MayMeet(old, mc *v1alpha2.MiniCluster) bool {
+	return outcome(old) != outcome(mc) || hasStarted(old) != hasStarted(mc)
+}
+
+// WaitsForOthers reports whether a MiniCluster waits for other MiniClusters than before a change, or the status says so in other
+// words: of each MiniCluster in a circle, a message says that.
+func WaitsForOthers(old, mc *v1alpha2.MiniCluster) bool {
 	waits := func(mc *v1alpha2.MiniCluster) string {
 		if reason, message := whyQueued(mc); reason == v1alpha2.ReasonDependency {
 			return message
 		}
 		return ""
 	}
-	return outcome(old) != outcome(mc) || hasStarted(old) != hasStarted(mc) || waits(old) != waits(mc)
+	return waits(old) != waits(mc) || !slices.Equal(old.Spec.After, mc.Spec.After)
+}
+
+// HoldsKey reports whether a MiniCluster has nodes, and so its singleton key.
+func HoldsKey(mc *v1alpha2.MiniCluster) bool {
+	return mc.Spec.Singleton != "" && mc.Status.Admission != nil && !IsOver(mc)
 }
 
 // whyQueued is why a MiniCluster has no nodes, as its status says.
@@ -111,8 +127,12 @@ func whyQueued(mc *v1alpha2.MiniCluster) (reason, message string) {
 // Released has a MiniCluster wait from now on that was not to be queued yet, and is now. Status says that it was not, until the
 // next write.
 func Released(mc *v1alpha2.MiniCluster, now time.Time) {
-	if reason, _ := whyQueued(mc); reason == v1alpha2.ReasonDependency || reason == v1alpha2.ReasonLater {
-		waitsFrom(mc, now)
+	if reason, _ := whyQueued(mc); reason != v1alpha2.ReasonDependency && reason != v1alpha2.ReasonLater {
+		return
+	}
+	waitsFrom(mc, now)
+	if at := &mc.Status.RequeueState.RequeueAt; *at == nil || (*at).Time.Before(now) { // a pause goes on
+		*at = new(metav1.NewTime(now))
 	}
 }
 
@@ -120,7 +140,8 @@ func hasStarted(mc *v1alpha2.MiniCluster) bool {
 	return mc.Status.StartTime != nil || mc.Status.Runs > 0 || outcome(mc) == v1alpha2.ReasonSucceeded
 }
 
-func isOver(mc *v1alpha2.MiniCluster) bool { return outcome(mc) != "" }
+// IsOver reports whether a MiniCluster has finished.
+func IsOver(mc *v1alpha2.MiniCluster) bool { return outcome(mc) != "" }
 
 // outcome is the reason for which a MiniCluster has finished; "" if it has not.
 func outcome(mc *v1alpha2.MiniCluster) string {
@@ -130,31 +151,45 @@ func outcome(mc *v1alpha2.MiniCluster) string {
 	return ""
 }
 
-// mostInCircle bounds how many MiniClusters are looked at for a circle.
-const mostInCircle = 1000
+// mostInCircle bounds how many MiniClusters are looked at for a circle, and mostNamed how many of a circle are named.
+const mostInCircle, mostNamed = 100, 8
 
-// circleOf says that MiniClusters wait for each other in a circle, of which one is a part; "" if they do not.
+// circleOf says that MiniClusters wait for each other in a circle, of which one is a part; "" if they do not. Each name is looked
+// up once.
 func circleOf(mc *v1alpha2.MiniCluster, named func(string) *v1alpha2.MiniCluster) string {
-	before := map[string]string{mc.Name: ""}
+	before := map[string]string{mc.Name: ""} // by name, who waits for it
 	for line := []*v1alpha2.MiniCluster{mc}; len(line) > 0 && len(before) < mostInCircle; line = line[1:] {
-		for _, d := range line[0].Spec.After {
-			if isRecorded(line[0], d) || line[0].Status.Admission != nil || isOver(line[0]) {
-				continue
-			}
-			if d.Name == mc.Name {
-				path := []string{mc.Name}
-				for name := line[0].Name; name != mc.Name; name = before[name] {
-					path = append(path, name)
-				}
-				path = append(path, mc.Name)
-				slices.Reverse(path)
-				return "never starts: MiniClusters wait for each other (" + strings.Join(path, " for ") + "); change spec.after of one of them"
-			}
+		waits := line[0]
+		if waits.Status.Admission != nil || IsOver(waits) {
+			continue
+		}
+		for _, d := range waits.Spec.After {
 			_, known := before[d.Name]
-			if next := named(d.Name); next != nil && !known {
-				before[d.Name], line = line[0].Name, append(line, next)
+			switch {
+			case isRecorded(waits, d):
+			case d.Name == mc.Name:
+				return "never starts: MiniClusters wait for each other (" + circle(mc.Name, waits.Name, before) + "); change spec.after of one of them"
+			case !known:
+				before[d.Name] = waits.Name
+				if next := named(d.Name); next != nil {
+					line = append(line, next)
+				}
 			}
 		}
 	}
 	return ""
+}
+
+// circle names the MiniClusters of a circle, from the first to the last of them and the first again.
+func circle(first, last string, before map[string]string) string {
+	path := []string{first}
+	for name := last; name != first; name = before[name] {
+		path = append(path, name)
+	}
+	path = append(path, first)
+	slices.Reverse(path)
+	if more := len(path) - mostNamed; more > 0 {
+		path = slices.Replace(path, mostNamed/2, mostNamed/2+more, fmt.Sprintf("%d others", more))
+	}
+	return strings.Join(path, " for ")
 }

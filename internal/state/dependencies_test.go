@@ -4,6 +4,7 @@
 package state
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -139,6 +140,56 @@ func TestAwaits(t *testing.T) {
 	}
 }
 
+// However many MiniClusters wait for each other, few are looked up for a circle, and few are named.
+func TestCircles(t *testing.T) {
+	name := func(i int) string { return fmt.Sprint("m", i) }
+	all := map[string]*v1alpha2.MiniCluster{}
+	for i := range 2000 {
+		var after []string
+		for j := range 64 {
+			after = append(after, name((i+1+j*j)%2000))
+		}
+		all[name(i)] = waiting(name(i), append(after[:63], "missing")...)
+	}
+	looked := map[string]int{}
+	named := func(name string) *v1alpha2.MiniCluster {
+		looked[name]++
+		return all[name]
+	}
+	Held(all[name(7)], named, fixture.Noon)
+	if n := len(looked); n > 2*mostInCircle+64 || looked["missing"] > 2 {
+		t.Errorf("%d names were looked up, and the missing one %d times", n, looked["missing"])
+	}
+	for i := range 50 {
+		all[name(i)] = waiting(name(i), name((i+1)%50))
+	}
+	const want = "never starts: MiniClusters wait for each other (m0 for m1 for m2 for m3 for 43 others for m47 for m48 for m49 for m0); change spec.after of one of them"
+	if got := Held(all[name(0)], named, fixture.Noon).Message; got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Who waits for a MiniCluster has a pass at once when that may end the wait.
+func TestMayMeet(t *testing.T) {
+	started := fixture.MiniCluster("prepare").Status(func(s *v1alpha2.MiniClusterStatus) { s.Runs = 1 }).Obj()
+	held := fixture.MiniCluster("prepare").Condition(v1alpha2.ConditionAdmitted, metav1.ConditionFalse, v1alpha2.ReasonDependency).Obj()
+	for name, tc := range map[string]struct {
+		old, mc     *v1alpha2.MiniCluster
+		meets, said bool
+	}{
+		"nothing":       {waiting("prepare"), waiting("prepare"), false, false},
+		"it starts":     {waiting("prepare"), started, true, false},
+		"it ends":       {started, finished("Succeeded"), true, false},
+		"it waits":      {waiting("prepare", "x"), waiting("prepare", "y"), false, true},
+		"it is told so": {waiting("prepare"), held, false, true},
+	} {
+		held.Status.Conditions[0].Message = "waits"
+		if meets, said := MayMeet(tc.old, tc.mc), WaitsForOthers(tc.old, tc.mc); meets != tc.meets || said != tc.said {
+			t.Errorf("%s: %t, %t", name, meets, said)
+		}
+	}
+}
+
 // A MiniCluster waits in its queue from the moment on in which it may: before, it did not hold out for its size.
 func TestReleased(t *testing.T) {
 	for reason, want := range map[string]bool{"Dependency": true, "Later": true, "NoRoom": false, "Singleton": false} {
@@ -148,6 +199,16 @@ func TestReleased(t *testing.T) {
 		Released(mc, then)
 		if got := QueuedSince(mc).Equal(then); got != want {
 			t.Errorf("%s: since %s", reason, QueuedSince(mc))
+		}
+		mc.Status.RequeueState = &v1alpha2.RequeueState{Count: 1, RequeueAt: new(metav1.NewTime(fixture.Noon))} // after an attempt
+		Released(mc, then)
+		if got := QueuedSince(mc).Equal(then); got != want {
+			t.Errorf("%s, after an attempt: since %s", reason, QueuedSince(mc))
+		}
+		pause := metav1.NewTime(then.Add(time.Minute))
+		mc.Status.RequeueState.RequeueAt = &pause
+		if Released(mc, then); !QueuedSince(mc).Equal(pause.Time) {
+			t.Errorf("%s, in a pause: since %s", reason, QueuedSince(mc))
 		}
 	}
 }

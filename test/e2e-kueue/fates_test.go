@@ -134,3 +134,30 @@ func (s *site) hasNoWorkload(mc *v1alpha2.MiniCluster) {
 		return err
 	})
 }
+
+// A MiniCluster asks for no quota while another one runs with its singleton key: Kueue would evict others for quota that
+// the MiniCluster cannot use yet.
+func TestSingletonAsksForNoQuota(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.newQueue("team", 16, preempting, s.withPlacement())
+	withKey := func(spec *v1alpha2.MiniClusterSpec) { spec.Singleton = "only" }
+	first := s.create(s.miniCluster("first").Size(1).Spec(withKey), "team")
+	other := s.create(s.miniCluster("other").Size(1), "team")
+	s.AwaitState(first, v1alpha2.StateRunning)
+	s.AwaitState(other, v1alpha2.StateRunning)
+
+	second := s.miniCluster("second").Size(1).Spec(withKey).New()
+	second.Namespace = s.Namespace
+	second.Labels = map[string]string{v1alpha2.KueueQueueLabel: "team", v1alpha2.KueuePriorityLabel: s.newPriority("high", 100)}
+	s.Create(second)
+	s.Await(second, "waiting for its key", func(mc *v1alpha2.MiniCluster) bool {
+		return harness.Condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonSingleton
+	})
+	s.hasNoWorkload(second)
+	s.succeed(first)
+	s.AwaitState(second, v1alpha2.StateRunning)
+	if runs := s.runsOf(other); runs != 1 {
+		t.Errorf("the other MiniCluster ran %d times", runs)
+	}
+}

@@ -187,7 +187,7 @@ func (w *World) planRemoval(r *rand.Rand, at time.Time) part {
 // JobSet.
 func (w *World) planAbsence(r *rand.Rand, at time.Time) part {
 	kinds := []client.ObjectList{&corev1.PodList{}, &batchv1.JobList{}, &jobsetapi.JobSetList{}}
-	i, n, how, lasts := r.IntN(len(kinds)), r.IntN(1000), propagations[r.IntN(len(propagations))], time.Duration(1+r.IntN(60))*time.Second
+	i, n, how, lasts := r.IntN(len(kinds)), r.IntN(1000), propagations[r.IntN(len(propagations))], time.Duration(1+r.IntN(180))*time.Second
 	if i == 1 && how == metav1.DeletePropagationOrphan {
 		how = metav1.DeletePropagationBackground // the API server refuses to leave pods (config/limits)
 	}

@@ -172,7 +172,7 @@ func (w *World) start() {
 
 // kill kills a manager, and starts another one some time later.
 func (w *World) kill(m *manager) {
-	if w.managers[m.manager] != m || !m.works.Load() {
+	if m == nil || w.managers[m.manager] != m || !m.works.Load() {
 		return // it is dead, or has not begun
 	}
 	m.kill()

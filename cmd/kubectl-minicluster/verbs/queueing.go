@@ -67,6 +67,9 @@ var conditions = map[string]v1alpha2.DependencyCondition{
 func (d *dependencies) Set(text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		kind, names, _ := strings.Cut(part, ":")
+		if kind == "singleton" {
+			return errors.New("a MiniCluster has a key for that: --singleton=KEY")
+		}
 		condition, known := conditions[kind]
 		if !known || names == "" {
 			return errors.New("it has to be like afterok:NAME, with after, afterok, afternotok or afterany; several in a row: afterok:NAME:NAME,afterany:NAME")
@@ -131,6 +134,9 @@ var waitUnits = map[string]time.Duration{"": time.Second, "s": time.Second, "sec
 
 var waitText = regexp.MustCompile(`^(\d{1,6})([a-z]*)$`)
 
+// longestWait is about a hundred years.
+const longestWait = 100 * 365 * 24 * time.Hour
+
 // readWait is how long after now a time is: 3600 (seconds), 90s, 2hours, 1h30m or 1day.
 func readWait(text string) (time.Duration, error) {
 	if wait, err := time.ParseDuration(text); err == nil && wait >= 0 {
@@ -141,7 +147,7 @@ func readWait(text string) (time.Duration, error) {
 		if !known {
 			unit, known = waitUnits[strings.TrimSuffix(parts[2], "s")]
 		}
-		if count, err := strconv.Atoi(parts[1]); known && err == nil {
+		if count, err := strconv.Atoi(parts[1]); known && err == nil && time.Duration(count) <= longestWait/unit {
 			return time.Duration(count) * unit, nil
 		}
 	}

@@ -36,12 +36,12 @@ var (
 		"N": "nodes", "nodes": "nodes", "n": "ntasks", "ntasks": "ntasks", "ntasks-per-node": "ntasks-per-node", "t": "time-limit", "time": "time-limit",
 		"p": "queue", "partition": "queue", "D": "chdir", "chdir": "chdir", "exclusive": "exclusive", "mem": "memory", "gpus-per-node": "gpus", "gres": "gpus",
 		"c": perTask, "cpus-per-task": perTask, "J": jobName, "job-name": jobName,
-		"a": repeats, "array": repeats, "d": "dependency", "dependency": "dependency", "b": "begin", "begin": "begin",
+		"a": repeats, "array": repeats, "d": "dependency", "dependency": "dependency", "b": "begin", "begin": "begin", "singleton": "singleton",
 	}
 	fluxFlags = map[string]string{
 		"N": "nodes", "nodes": "nodes", "t": "time-limit", "time-limit": "time-limit", "q": "queue", "queue": "queue", "cwd": "chdir",
 		"x": "exclusive", "exclusive": "exclusive", "env": "env", "job-name": jobName,
-		"cc": repeats, "bcc": repeats, "dependency": "dependency", "begin-time": "begin",
+		"cc": repeats, "bcc": repeats, "dependency": "dependency", "begin-time": "begin", "singleton": "singleton",
 	}
 )
 

@@ -117,7 +117,7 @@ func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, open []
 func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, open []string, s *access.Session) []string {
 	reason := condition(mc, v1alpha2.ConditionAdmitted).Reason
 	lines := []string{fmt.Sprintf("Reason: %s. It has waited for %s.", reason, duration.HumanDuration(s.Clock.Now().Sub(mc.CreationTimestamp.Time)))}
-	if queue != nil {
+	if queue != nil && reason != v1alpha2.ReasonDependency && reason != v1alpha2.ReasonLater { // these are in no queue
 		lines = append(lines, place(mc, queue))
 	}
 	var help []string

@@ -93,8 +93,8 @@ fe_unattended
 # fe_pause SECONDS waits without a process of its own. SIGTERM ends a shell without a trap at once meanwhile.
 fe_still=''
 fe_pause() {
-  [[ -n $fe_still ]] || exec {fe_still}<> <(:) # a pipe on which nothing comes
-  read -rt "$1" -u "$fe_still" || true
+  [[ -n $fe_still ]] || exec {fe_still}<> <(:)               # a pipe on which nothing comes
+  read -rt "$1" -u "$fe_still" || (($? > 128)) || sleep "$1" # without /dev/fd
 }
 
 # ids IDSET prints the ids of the idset, one per line.

@@ -84,9 +84,11 @@ func (c *cycle) takeTurns(q *jobQueue, taken map[string]bool) {
 		if q.Ordering == ByUser {
 			e.turn = e.user.past + c.state.share(has[e.user.name])
 		}
-		e.takeKey(taken)
 		t := &tallies[e.user.index]
-		if e.beyond = e.exceeds(*t); e.verdict != "" || e.beyond != noLimit {
+		if e.beyond = e.exceeds(*t); q.Ordering != ByUser {
+			e.takeKey(taken)
+		}
+		if e.verdict != "" || e.beyond != noLimit {
 			continue
 		}
 		t.gangs, t.pods = t.gangs+1, t.pods+e.least()
@@ -96,6 +98,9 @@ func (c *cycle) takeTurns(q *jobQueue, taken map[string]bool) {
 	}
 	if q.Ordering == ByUser {
 		slices.SortStableFunc(q.all, byTurn)
+		for _, e := range q.all {
+			e.takeKey(taken)
+		}
 	}
 }
 
@@ -103,7 +108,7 @@ func (c *cycle) takeTurns(q *jobQueue, taken map[string]bool) {
 // change is written to all of them.
 func (e *entry) takeKey(taken map[string]bool) {
 	switch {
-	case e.verdict != "" || e.Singleton == "":
+	case e.verdict != "" || e.Singleton == "" || e.beyond != noLimit:
 	case taken[e.Singleton]:
 		e.verdict, e.message = elastic.Singleton, "waits until no other MiniCluster with its singleton key runs or goes first"
 	default:

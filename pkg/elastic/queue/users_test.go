@@ -281,6 +281,16 @@ func TestSingleton(t *testing.T) {
 			cluster: newCluster(4).wait(with(gang("a", 5, 1), keyed("k")), with(gang("b", 1, 2), keyed("k"))), second: 100,
 			want: "a NeverFits, b Admitted 1",
 		},
+		"one that its user may not have keeps nobody": {
+			cluster: newCluster(8, limits(1, 0)).run(with(gang("r", 1, 0), of("alice")), 1, 0, endsAt(200)).on(0, 1, "r").
+				wait(with(gang("a", 2, 1), of("alice"), keyed("k")), with(gang("b", 2, 2), of("bob"), keyed("k"))), second: 100,
+			want: "a UserLimit, b Admitted 2",
+		},
+		"in the turns of users": {
+			cluster: newCluster(8, fair(map[string]float64{"alice": .5})).
+				wait(with(gang("a", 2, 1), of("alice"), keyed("k")), with(gang("b", 2, 2), of("bob"), keyed("k"))), second: 100,
+			want: "b Admitted 2, a Singleton",
+		},
 		"across queues": {
 			cluster: newCluster(4, queue("a", func(*Queue) {}), queue("b", func(*Queue) {})).
 				wait(with(gang("x", 1, 1), keyed("k"), func(g *Gang) { g.Queue = "b" }), with(gang("y", 1, 2), keyed("k"), func(g *Gang) { g.Queue = "a" })), second: 100,

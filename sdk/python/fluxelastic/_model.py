@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import sys
 from datetime import datetime, timezone
 from typing import Any, Dict, Optional
@@ -16,9 +17,10 @@ def field(json: str, of: Any = None) -> Any:
 
 
 def parse_time(text: Any) -> Optional[datetime]:
-    """Read a time of the API, which is in UTC."""
+    """Read a time of the API."""
     if text is None or isinstance(text, datetime):
         return text
+    text = re.sub(r"\.(\d+)", lambda part: "." + part[1][:6].ljust(6, "0"), text)  # Python 3.9 reads six digits
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 

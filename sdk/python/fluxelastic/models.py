@@ -95,7 +95,7 @@ class MiniClusterSpec(Model):
 
     not_before: Optional[datetime] = field("notBefore", datetime)
     """notBefore is the time before which the MiniCluster is not queued (Admitted=False, reason Later). Default: it is queued
-    at once."""
+    at once. (pattern ^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}([.][0-9]{1,9})?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$)"""
 
     singleton: Optional[str] = field("singleton")
     """singleton is a key. Of the MiniClusters of a namespace with the same key, one at a time has nodes. The others wait

@@ -218,7 +218,7 @@ def explain(mc: models.MiniCluster, queue: Optional[models.MiniClusterQueue], no
     if state == "Queued":
         waited = between(parse_time((mc.metadata or {}).get("creationTimestamp")), now) or 0
         lines.append(f"Reason: {reason_of(mc) or 'not known yet'}. It has waited for {seconds_text(waited)}.")
-        if queue is not None:
+        if queue is not None and reason_of(mc) not in ("Dependency", "Later"):  # these are in no queue
             lines.append(place(mc, queue))
     for holds_here, help_text in _HELP.get(reason_of(mc) if state in ("Queued", "Rejected") else state, []):
         if holds_here(mc):
